@@ -1,0 +1,32 @@
+/* One thread per rank that ends the job when nothing moves.
+ *
+ * The measuring code calls k3_watchdog_tick at every step; it costs one store. When no tick came for
+ * the limit, the thread prints rank, host and what the rank was doing, and ends the whole job with
+ * exit code 4. `where` strings must live until the next tick. */
+#ifndef K3_MPI_WATCHDOG_H
+#define K3_MPI_WATCHDOG_H
+
+#include <stdint.h>
+
+#include "harness/base/status.h"
+#include "harness/mpi/world.h"
+
+k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_error_t *err);
+void        k3_watchdog_stop(void);
+
+/* Progress: says where the rank is now. `where` names cell or phase, `step` the iteration. */
+void k3_watchdog_tick(const char *where, uint64_t step);
+
+/* Something moved inside the present step (a signal seen, a message completed). */
+void k3_watchdog_alive(void);
+
+/* Writes what the rank is waiting for ("4 of 112 signals missing, first: source 3, expert 7") into
+ * `text`; called by the watchdog thread when it fires. The waiting code sets it before it waits and
+ * clears it (NULL) after. */
+typedef void (*k3_watchdog_describe_t)(const void *arg, char *text, unsigned size);
+void k3_watchdog_describe(k3_watchdog_describe_t describe, const void *arg);
+
+/* Called once, on the watchdog's thread, just before the job is ended (to leave a partial record). */
+void k3_watchdog_on_fire(void (*action)(void *arg), void *arg);
+
+#endif

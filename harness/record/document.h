@@ -1,0 +1,30 @@
+/* Writing and reading JSON documents strictly.
+ *
+ * Numbers: a double that is not finite has no JSON form and becomes null; doubles are rounded to at
+ * most 9 significant digits so that the same input gives the same bytes. */
+#ifndef K3_RECORD_DOCUMENT_H
+#define K3_RECORD_DOCUMENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "harness/base/status.h"
+
+json_t *k3_json_number(double value);              /* null when not finite */
+json_t *k3_json_string(const char *text);          /* null for NULL; bytes that are not UTF-8 become '?' */
+json_t *k3_json_list_of_strings(const char *const *texts, size_t count);
+
+/* Writes `document` to `path`, which must not exist: to a temporary file in the same folder, synced,
+ * then linked into place, so that the name holds the whole document or does not exist, whatever ends
+ * the program. Missing folders are not made. "-" writes to stdout. K3_ERR_IO names path and cause. */
+k3_status_t k3_document_write(const json_t *document, const char *path, k3_error_t *err);
+
+/* Says, before any work is done, whether k3_document_write could succeed: the path does not exist and
+ * its folder can be written. Leaves nothing behind. */
+k3_status_t k3_document_check_path(const char *path, k3_error_t *err);
+
+/* Reads one document; duplicate keys, trailing text, NaN and files above 1 GiB are refused, with line
+ * and column. */
+k3_status_t k3_document_read(const char *path, json_t **document_p, k3_error_t *err);
+
+#endif

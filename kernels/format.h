@@ -1,0 +1,56 @@
+/* Number formats of rows and weights, and their sizes in bytes.
+ *
+ * bf16 values are carried as uint16_t bit patterns. A row of n values in a format is its values
+ * followed by its scales; n must be a multiple of the format's group (k3_format_group).
+ *
+ *   bf16       2 n bytes
+ *   fp8        e4m3 values, one f32 scale for 128: scale = amax / 448, amax at least 1e-4
+ *   mxfp8      e4m3 values, one E8M0 scale for 32: the smallest power of two that avoids saturation
+ *   mxfp4      E2M1 values, two a byte, low nibble first, one E8M0 scale for 32:
+ *              2^(floor(log2 amax) - 2); amax 0 gives the smallest exponent, values 0
+ *   int8       one f32 scale a row: scale = amax / 127 (amax 0: scale 1), round to nearest even
+ *
+ * value = code * scale; E8M0 code e stands for 2^(e - 127), 255 is NaN. Rounding to e4m3 and E2M1 is
+ * to nearest, ties to even, saturating at 448 and 6. A NaN or infinite input makes NaN values of its group. */
+#ifndef K3_KERNELS_FORMAT_H
+#define K3_KERNELS_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum k3_format {
+    K3_FORMAT_BF16,
+    K3_FORMAT_FP8,
+    K3_FORMAT_MXFP8,
+    K3_FORMAT_MXFP4,
+    K3_FORMAT_INT8,
+    K3_FORMAT_COUNT
+} k3_format_t;
+
+extern const char *const k3_format_names[]; /* "bf16", "fp8", ..., NULL */
+
+size_t k3_format_group(k3_format_t format);                /* 1, 128, 32, 32, 1 */
+size_t k3_format_value_bytes(k3_format_t format, size_t n);
+size_t k3_format_scale_bytes(k3_format_t format, size_t n);
+size_t k3_format_row_bytes(k3_format_t format, size_t n);  /* values + scales */
+
+/* Scalar codecs, the definition that all vector code must agree with bit for bit. */
+static inline float k3_bf16_to_f32(uint16_t bits)
+{
+    union {
+        uint32_t u;
+        float    f;
+    } v = {(uint32_t)bits << 16};
+
+    return v.f;
+}
+
+uint16_t k3_f32_to_bf16(float value); /* nearest, ties to even; NaN stays NaN */
+float    k3_e4m3_to_f32(uint8_t code);
+uint8_t  k3_f32_to_e4m3(float value); /* saturates at 448; NaN: 0x7f */
+float    k3_e2m1_to_f32(uint8_t code); /* low four bits */
+uint8_t  k3_f32_to_e2m1(float value);  /* saturates at 6; NaN: 0x7 (has no NaN) */
+float    k3_e8m0_to_f32(uint8_t code);
+
+#endif

@@ -1,0 +1,123 @@
+/* The arithmetic of the MoE region behind one table of functions.
+ *
+ * No function allocates; work space is given by the caller. Rows are contiguous unless pointers are
+ * given. All sums are f32 unless stated. The numeric recipe (where values are rounded) is data, so that
+ * the independent oracle can follow the same rounding points. */
+#ifndef K3_KERNELS_KERNELS_H
+#define K3_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/format.h"
+
+typedef enum k3_activation {
+    K3_ACT_SITU,  /* beta tanh(g / beta) sigmoid(g) * lambda tanh(u / lambda), beta 4, lambda 25 */
+    K3_ACT_SWIGLU /* g sigmoid(g) * u */
+} k3_activation_t;
+
+typedef enum k3_weight_format {
+    K3_WEIGHT_MXFP4,   /* E2M1, low nibble first, E8M0 for 32 along the inner dimension */
+    K3_WEIGHT_FP8_B128 /* e4m3, one f32 scale for a block of 128 x 128 */
+} k3_weight_format_t;
+
+/* Where an expert's numbers are rounded; everything between is f32.
+ * input: bf16 rows are used as they are (K3_FORMAT_BF16), or first brought to this format; rows that
+ * arrive in this very format are decoded only.
+ * middle: the format of the activation's output that the down GEMM reads. */
+typedef struct k3_recipe {
+    const char *name;
+    k3_format_t input;
+    bool        round_gate_up; /* gate and up are rounded to bf16 before the activation */
+    k3_format_t middle;
+} k3_recipe_t;
+
+/* One expert, or a slice of its intermediate dimension: w1 (gate) and w3 (up) are inter x latent, w2
+ * (down) is latent x inter, row major.
+ * MXFP4: values latent/2 (inter/2) bytes a row, scales latent/32 (inter/32) bytes a row.
+ * FP8_B128: values latent (inter) bytes a row, scales f32 [ceil(rows/128)][ceil(columns/128)].
+ * inter may be 0 (an empty slice): the output is then all zero. MXFP4 needs latent and inter % 32 == 0,
+ * FP8_B128 needs % 128 == 0. */
+typedef struct k3_expert_weights {
+    const uint8_t *w1, *w3, *w2;
+    const void    *w1_scale, *w3_scale, *w2_scale;
+} k3_expert_weights_t;
+
+typedef struct k3_expert_shape {
+    uint32_t           latent, inter;
+    k3_weight_format_t weights;
+    k3_activation_t    activation;
+} k3_expert_shape_t;
+
+/* Bytes of the packed weights of one expert (or slice), values and scales apart. */
+uint64_t k3_expert_value_bytes(const k3_expert_shape_t *shape);
+uint64_t k3_expert_scale_bytes(const k3_expert_shape_t *shape);
+/* Points the six members into one block of value + scale bytes laid out w1 w3 w2 w1_scale w3_scale
+ * w2_scale, each part aligned to 64 bytes; returns the block's size (block may be NULL to ask for it). */
+uint64_t k3_expert_layout(const k3_expert_shape_t *shape, const uint8_t *block,
+                          k3_expert_weights_t *weights);
+
+typedef struct k3_kernels {
+    const char *isa; /* "avx2", "scalar" */
+
+    /* One row of n bf16 values to a format and back to f32. scales may be NULL for bf16. */
+    void (*encode)(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
+    void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n, float *out);
+
+    /* Expert MLP over n rows: rows[i] points to the values, scales[i] to the scales of row i in
+     * `format` (scales may be NULL for bf16; pointers need no alignment beyond 4 bytes for f32 scales);
+     * out[i] receives `latent` bf16 values. `work` has k3_expert_work_bytes. n may be 0. */
+    void (*expert_mlp)(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
+                       const k3_expert_weights_t *weights, size_t n, k3_format_t format,
+                       const void *const *rows, const void *const *scales, uint16_t *const *out,
+                       void *work);
+
+    /* Selection for one row: s = sigmoid(logit); the k experts with the largest s + bias, in falling
+     * order (ties: lower id first); weight = s / (sum of the k raw s + 1e-20). */
+    void (*route)(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
+                  float *weights);
+    /* The weights for given ids; -1 gets weight 0 and is left out of the sum. */
+    void (*route_weights)(const float *logits, size_t k, const int32_t *ids, float *weights);
+
+    /* out = bf16(sum over i in order of weight[i] * row[i]); rows[i] == NULL is left out; weights NULL: all 1.
+     * k == 0 gives zeros. */
+    void (*combine)(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
+                    uint16_t *out);
+
+    /* out = bf16(x / sqrt(mean(x^2) + eps) * gain), gain bf16. */
+    void (*rms_norm)(const uint16_t *x, const uint16_t *gain, size_t n, float eps, uint16_t *out);
+
+    /* out = bf16(act(gate, up)), all bf16. */
+    void (*activate)(k3_activation_t activation, const uint16_t *gate, const uint16_t *up, size_t n,
+                     uint16_t *out);
+
+    /* out = bf16(a + b). out may be a or b. */
+    void (*add)(const uint16_t *a, const uint16_t *b, size_t n, uint16_t *out);
+
+    /* out = bf16(sum in order of parts[i]), parts of n bf16 values each. */
+    void (*sum)(const uint16_t *const *parts, size_t count, size_t n, uint16_t *out);
+} k3_kernels_t;
+
+/* Work space of expert_mlp for any n. */
+size_t k3_expert_work_bytes(const k3_expert_shape_t *shape);
+
+/* `isa`: NULL or "auto" for the best one of this CPU, else a name; NULL when unknown or not usable. */
+const k3_kernels_t *k3_kernels_cpu(const char *isa);
+extern const char *const k3_kernels_isa_names[]; /* "auto", "avx2", "scalar", NULL */
+
+/* --- dense layers: y = x W^T, W bf16 [n][k] row major ------------------------------------------- */
+
+typedef struct k3_dense k3_dense_t;
+
+/* Prepares W (not copied where the library does not need it: `w` must outlive the object) for up to
+ * max_m rows, with all work space. Returns NULL when the library refuses or memory is short. */
+k3_dense_t *k3_dense_create(const uint16_t *w, size_t n, size_t k, size_t max_m);
+void        k3_dense_destroy(k3_dense_t *dense);
+/* Exactly one of y_f32 [m][n] and y_bf16 [m][n] is given. m may be 0. No allocation. */
+void k3_dense_run(k3_dense_t *dense, const uint16_t *x, size_t m, float *y_f32, uint16_t *y_bf16);
+/* Bytes that create allocates beside W. */
+uint64_t    k3_dense_bytes(size_t n, size_t k, size_t max_m);
+const char *k3_dense_library(void); /* "oneDNN 2.6.3" */
+
+#endif
