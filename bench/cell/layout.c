@@ -1,0 +1,197 @@
+#include "bench/cell/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/base/arith.h"
+#include "harness/base/memory.h"
+#include "harness/base/options.h"
+
+enum { TP_MAX = 1 << 16 };
+
+static k3_status_t resolve_attention(const k3_layout_request_t *q, k3_layout_t *l, k3_error_t *err)
+{
+    uint64_t tp = q->tp != 0 ? q->tp : (q->world != 0 ? q->world : 8);
+    uint64_t dp = q->dp != 0 ? q->dp : 1;
+    uint64_t cp = q->cp != 0 ? q->cp : 1;
+
+    if (tp > TP_MAX || dp > TP_MAX || cp > TP_MAX) {
+        return k3_fail(err, K3_ERR_USAGE, "tp %llu, dp %llu, cp %llu: the largest size is %d",
+                       (unsigned long long)tp, (unsigned long long)dp, (unsigned long long)cp,
+                       TP_MAX);
+    }
+    if (q->world != 0 && tp != q->world) {
+        return k3_fail(
+            err, K3_ERR_USAGE,
+            "tp %llu differs from the %u ranks of the launch (the region spans one pipeline "
+            "stage: tp must equal the world)",
+            (unsigned long long)tp, q->world);
+    }
+    if (tp % (dp * cp) != 0) {
+        return k3_fail(
+            err, K3_ERR_USAGE,
+            "tp %llu is not divisible by dp * cp = %llu * %llu = %llu (attn_tp = tp / (dp * cp) "
+            "must be whole)",
+            (unsigned long long)tp, (unsigned long long)dp, (unsigned long long)cp,
+            (unsigned long long)(dp * cp));
+    }
+    l->tp = (uint32_t)tp;
+    l->dp = (uint32_t)dp;
+    l->cp = (uint32_t)cp;
+    l->groups = l->dp * l->cp;
+    l->attn_tp = l->tp / l->groups;
+    return K3_OK;
+}
+
+static k3_status_t resolve_experts(const k3_layout_request_t *q, const k3_model_t *model,
+                                   k3_layout_t *l, k3_error_t *err)
+{
+    uint64_t ep = q->ep != 0 ? q->ep : (q->spans ? l->tp : 1);
+
+    if (ep > l->tp || l->tp % ep != 0) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "ep %llu does not divide tp %u (moe_tp = tp / ep must be whole)",
+                       (unsigned long long)ep, l->tp);
+    }
+    if (q->spans && ep != l->tp) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "ep %llu with tp %u: this backend spans the EP group, ep must equal tp",
+                       (unsigned long long)ep, l->tp);
+    }
+    if (model->experts % ep != 0) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "E %% ep != 0: %u experts do not divide over ep %llu (remainder %u)",
+                       model->experts, (unsigned long long)ep, (uint32_t)(model->experts % ep));
+    }
+    l->ep = (uint32_t)ep;
+    l->moe_tp = l->tp / l->ep;
+    return K3_OK;
+}
+
+/* --- rows per rank
+ * --------------------------------------------------------------------------------- */
+
+static k3_status_t rows_by_list(const char *skew, k3_layout_t *l, k3_error_t *err)
+{
+    k3_list_t list;
+    bool      per_group;
+
+    k3_list_split(skew, strchr(skew, ':') != NULL ? ':' : ',', &list);
+    per_group = list.count != l->tp && list.count == l->groups;
+    if (list.count != l->tp && !per_group) {
+        k3_fail(
+            err, K3_ERR_USAGE,
+            "tokens-skew: \"%s\" is none of equal, ragged, one-empty, all-but-one-empty, and as a "
+            "list it has %zu numbers where %u (one for each rank) or %u (one for each DP group) "
+            "are "
+            "needed",
+            skew, list.count, l->tp, l->groups);
+    }
+    for (size_t i = 0; i < list.count && err->status == K3_OK; i++) {
+        uint64_t n;
+
+        if (k3_parse_u64("tokens-skew", list.items[i], 0, 1u << 24, &n, err) != K3_OK) {
+            break;
+        }
+        if (!per_group) {
+            l->rows[i] = n;
+            continue;
+        }
+        for (uint32_t a = 0; a < l->attn_tp; a++) {
+            uint64_t share = k3_ceil_div(n, l->attn_tp);
+            uint64_t begin = a * share < n ? a * share : n;
+            uint64_t end = begin + share < n ? begin + share : n;
+
+            l->rows[i * l->attn_tp + a] = end - begin;
+            l->padding[i * l->attn_tp + a] = share - (end - begin);
+        }
+    }
+    k3_list_free(&list);
+    return err->status;
+}
+
+static k3_status_t spread_rows(const k3_layout_request_t *q, k3_layout_t *l, k3_error_t *err)
+{
+    const char *skew = q->skew != NULL ? q->skew : "equal";
+    uint64_t    t = q->tokens;
+
+    for (uint32_t r = 0; r < l->tp; r++) {
+        if (strcmp(skew, "equal") == 0) {
+            l->rows[r] = t;
+        } else if (strcmp(skew, "ragged") == 0) {
+            l->rows[r] = t - r % (t / 2 + 1);
+        } else if (strcmp(skew, "one-empty") == 0) {
+            l->rows[r] = r == 0 ? 0 : t;
+        } else if (strcmp(skew, "all-but-one-empty") == 0) {
+            l->rows[r] = r == l->tp - 1 ? t : 0;
+        } else {
+            return rows_by_list(skew, l, err);
+        }
+    }
+    return K3_OK;
+}
+
+static void sum_rows(k3_layout_t *l)
+{
+    for (uint32_t r = 0; r < l->tp; r++) {
+        uint64_t slots = l->rows[r] + l->padding[r];
+
+        l->first_row[r + 1] = l->first_row[r] + l->rows[r];
+        l->rows_padding += l->padding[r];
+        l->rows_max = slots > l->rows_max ? slots : l->rows_max;
+    }
+    l->rows_global = l->first_row[l->tp];
+}
+
+k3_status_t k3_layout_create(const k3_layout_request_t *request, const k3_model_t *model,
+                             k3_layout_t *layout, k3_error_t *err)
+{
+    memset(layout, 0, sizeof(*layout));
+    layout->tokens = request->tokens;
+    if (resolve_attention(request, layout, err) != K3_OK ||
+        resolve_experts(request, model, layout, err) != K3_OK ||
+        k3_alloc("rows of the ranks", layout->tp, sizeof(uint64_t), &layout->rows, err) != K3_OK ||
+        k3_alloc("padding of the ranks", layout->tp, sizeof(uint64_t), &layout->padding, err) !=
+            K3_OK ||
+        k3_alloc("first rows", (uint64_t)layout->tp + 1, sizeof(uint64_t), &layout->first_row,
+                 err) != K3_OK ||
+        spread_rows(request, layout, err) != K3_OK) {
+        k3_layout_destroy(layout);
+        return err->status;
+    }
+    sum_rows(layout);
+    return K3_OK;
+}
+
+void k3_layout_destroy(k3_layout_t *layout)
+{
+    k3_free(layout->first_row);
+    k3_free(layout->padding);
+    k3_free(layout->rows);
+    layout->first_row = layout->padding = layout->rows = NULL;
+}
+
+uint64_t k3_layout_group_rows(const k3_layout_t *layout, uint32_t rank)
+{
+    uint32_t first = k3_layout_group_first(layout, rank);
+
+    return layout->first_row[first + layout->attn_tp] - layout->first_row[first];
+}
+
+void k3_layout_slice(uint32_t size, uint32_t unit, uint32_t parts, uint32_t part, uint32_t *begin,
+                     uint32_t *end)
+{
+    uint32_t units = size / unit;
+    uint32_t whole = units / parts, rest = units % parts;
+
+    *begin = unit * (part * whole + (part < rest ? part : rest));
+    *end = *begin + unit * (whole + (part < rest ? 1 : 0));
+}
+
+void k3_layout_expert_slice(const k3_layout_t *layout, const k3_model_t *model, uint32_t rank,
+                            uint32_t *begin, uint32_t *end)
+{
+    uint32_t unit = model->weights == K3_WEIGHT_FP8_B128 ? 128 : 32;
+
+    k3_layout_slice(model->intermediate, unit, layout->moe_tp, rank % layout->moe_tp, begin, end);
+}
