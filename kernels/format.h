@@ -1,17 +1,22 @@
 /* Number formats of rows and weights, and their sizes in bytes.
  *
  * bf16 values are carried as uint16_t bit patterns. A row of n values in a format is its values
- * followed by its scales; n must be a multiple of the format's group (k3_format_group).
+ * followed by its scales. A group of values has one scale; a last group may be shorter, so that a row
+ * has ceil(n / group) scales. mxfp4 needs an even n for a row to be exactly n / 2 bytes of values.
  *
  *   bf16       2 n bytes
  *   fp8        e4m3 values, one f32 scale for 128: scale = amax / 448, amax at least 1e-4
  *   mxfp8      e4m3 values, one E8M0 scale for 32: the smallest power of two that avoids saturation
  *   mxfp4      E2M1 values, two a byte, low nibble first, one E8M0 scale for 32:
  *              2^(floor(log2 amax) - 2); amax 0 gives the smallest exponent, values 0
- *   int8       one f32 scale a row: scale = amax / 127 (amax 0: scale 1), round to nearest even
+ *   int8       one f32 scale a row: scale = amax / 127 (amax 0: scale 1), round to nearest even,
+ *              limited to -127..127
  *
- * value = code * scale; E8M0 code e stands for 2^(e - 127), 255 is NaN. Rounding to e4m3 and E2M1 is
- * to nearest, ties to even, saturating at 448 and 6. A NaN or infinite input makes NaN values of its group. */
+ * code = round(value / scale) with the division rounded to f32; value = code * scale, in f32. E8M0
+ * code e stands for 2^(e - 127), 255 is NaN; exponents that encoding would take below code 0 are
+ * limited to it. Rounding to e4m3 and E2M1 is to nearest, ties to even, saturating at 448 and 6; the
+ * sign of a zero is kept. A NaN or infinite input makes NaN values of its group: the scale is NaN
+ * (0x7fc00000 or 255) and the codes are 0x7f (e4m3), 7 (E2M1) or 0 (int8). */
 #ifndef K3_KERNELS_FORMAT_H
 #define K3_KERNELS_FORMAT_H
 
@@ -30,10 +35,10 @@ typedef enum k3_format {
 
 extern const char *const k3_format_names[]; /* "bf16", "fp8", ..., NULL */
 
-size_t k3_format_group(k3_format_t format);                /* 1, 128, 32, 32, 1 */
+size_t k3_format_group(k3_format_t format); /* 1, 128, 32, 32, 1 (int8: one scale for the row) */
 size_t k3_format_value_bytes(k3_format_t format, size_t n);
-size_t k3_format_scale_bytes(k3_format_t format, size_t n);
-size_t k3_format_row_bytes(k3_format_t format, size_t n);  /* values + scales */
+size_t k3_format_scale_bytes(k3_format_t format, size_t n); /* a short last group counts as one */
+size_t k3_format_row_bytes(k3_format_t format, size_t n);   /* values + scales */
 
 /* Scalar codecs, the definition that all vector code must agree with bit for bit. */
 static inline float k3_bf16_to_f32(uint16_t bits)

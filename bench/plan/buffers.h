@@ -1,0 +1,53 @@
+/* Every buffer of a rank, by name and size. The region allocates from this list, so that what
+ * `plan` prints is what a run takes. */
+#ifndef K3_PLAN_BUFFERS_H
+#define K3_PLAN_BUFFERS_H
+
+#include <stdint.h>
+
+#include "bench/plan/cell.h"
+
+typedef enum k3_buffer {
+    K3_BUF_PARTIAL,    /* [group rows + padding][H] partial attention output, input of the region */
+    K3_BUF_EXCHANGE,   /* receive side of the collectives' exchanges */
+    K3_BUF_X,          /* [front rows][H] rows that enter the router */
+    K3_BUF_LOGITS,     /* [front rows][E] f32 */
+    K3_BUF_IDS,        /* [front rows][K] int32 */
+    K3_BUF_GATES,      /* [front rows][K] f32 combine weights */
+    K3_BUF_LATENT,     /* [front rows][L] dispatched rows */
+    K3_BUF_COMBINED,   /* [front rows][L] + [front rows][H] when reduced together with the shared */
+    K3_BUF_NORMED,     /* [front rows][L] */
+    K3_BUF_SHARED_MID, /* [front rows][3 S'] gate, up, activated */
+    K3_BUF_SHARED,     /* [front rows][H] */
+    K3_BUF_ROUTED,     /* [front rows][H] */
+    K3_BUF_OUTPUT,     /* [group rows + padding][H] restored rows */
+    K3_BUF_EXPERT_WORK,
+    K3_BUF_DENSE_WORK,
+    K3_BUF_COUNT
+} k3_buffer_t;
+
+typedef struct k3_memory {
+    uint64_t buffer[K3_BUF_COUNT]; /* bytes */
+    uint64_t block;                /* symmetric block of the queue pairs */
+    uint64_t engine;               /* other memory of the engine */
+    uint64_t expert_weights, shared_expert, dense_weights;
+    uint64_t total; /* K3_TOO_BIG when it does not fit in 64 bits */
+} k3_memory_t;
+
+extern const char *const k3_buffer_names[];
+
+/* Rows that pass the front (router, latent down) on `rank`: own rows + padding, or all global rows.
+ */
+uint64_t k3_front_rows(const k3_cell_t *cell, uint32_t rank);
+
+/* Intermediate width of the shared expert on `rank`: whole on the fast path, a slice on the
+ * fallback. */
+void k3_shared_slice(const k3_cell_t *cell, uint32_t rank, uint32_t *begin, uint32_t *end);
+
+void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory);
+
+/* The largest of `rank`s on one node together, in bytes; *ranks is how many they are. */
+uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
+                           uint32_t *ranks);
+
+#endif

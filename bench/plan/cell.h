@@ -1,0 +1,89 @@
+/* A cell: model x layout x backend profile x routing, with every choice resolved. Pure arithmetic;
+ * the same request gives the same cell on every rank. */
+#ifndef K3_PLAN_CELL_H
+#define K3_PLAN_CELL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/cell/layout.h"
+#include "bench/cell/model.h"
+#include "bench/cell/routing.h"
+#include "bench/profiles/path.h"
+#include "bench/profiles/profile.h"
+#include "bench/profiles/runner.h"
+
+typedef enum k3_component {
+    K3_COMPONENT_REGION,
+    K3_COMPONENT_PAIR,     /* dispatch + combine back to back */
+    K3_COMPONENT_DISPATCH, /* each behind a barrier of its own */
+    K3_COMPONENT_COMBINE,
+    K3_COMPONENT_EXPERTS, /* expert_mlp alone, on rows as dispatched */
+    K3_COMPONENT_CONTROL  /* the same messages by a bare loop, without bookkeeping */
+} k3_component_t;
+extern const char *const k3_component_names[];
+
+/* As the options gave it. Texts must outlive the call only. 0 and NULL: default. */
+typedef struct k3_cell_request {
+    uint32_t    world;          /* ranks of the launch; 0 for `plan` */
+    const int  *node_of;        /* [world] real nodes; NULL: blocks of ranks_per_node */
+    uint32_t    ranks_per_node; /* used when node_of is NULL; 0: 8 */
+    uint64_t    nodes_as;       /* split into so many virtual nodes; 0: as found */
+    const char *model, *backend, *generation;
+    uint64_t    tp, dp, cp, ep;
+    uint64_t    tokens, max_tokens;
+    const char *skew, *routing;
+    uint64_t    seed;
+    const char *path, *path_rule, *runner;
+    const char *dispatch_dtype, *combine_dtype;
+    uint64_t    qps; /* 0: auto */
+    const char *fabric;
+    bool        p2p;
+    const char *component;
+} k3_cell_request_t;
+
+enum { K3_CELL_KEY_MAX = 320 };
+
+typedef struct k3_cell {
+    char                key[K3_CELL_KEY_MAX]; /* equal keys: the same work */
+    k3_model_t          model;
+    k3_layout_t         layout;
+    const k3_profile_t *profile;
+    k3_generation_t     generation;
+    k3_path_t           path;
+    const k3_runner_t  *runner;
+    k3_format_t         dispatch_format, combine_format;
+    k3_routing_t       *routing; /* owned */
+    char                routing_text[64];
+    uint64_t            seed;
+    uint64_t       max_tokens; /* M: bound of rows that one rank dispatches, as buffers are sized */
+    k3_qp_choice_t qps;
+    k3_fabric_type_t fabric;
+    bool             p2p;
+    k3_component_t   component;
+    int             *node_of; /* [tp], owned: real or virtual */
+    uint32_t         nodes;
+    bool             virtual_nodes;
+} k3_cell_t;
+
+/* K3_ERR_USAGE: can never work (unknown name, sizes that do not divide). K3_ERR_UNSUPPORTED: this
+ * backend cannot. On failure nothing is left to free. */
+k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err);
+void        k3_cell_destroy(k3_cell_t *cell);
+
+/* The global rows that `rank` dispatches: its own on the fast path, all on the fallback. */
+void k3_cell_dispatched(const k3_cell_t *cell, uint32_t rank, uint64_t *first, uint64_t *count);
+
+/* Rank and local index of the owner of an expert (for moe_tp == 1). */
+static inline uint32_t k3_cell_owner(const k3_cell_t *cell, uint32_t expert)
+{
+    return expert / k3_layout_local_experts(&cell->layout, &cell->model);
+}
+
+/* Whether the lane from src to dst is stores to mapped memory. */
+static inline bool k3_cell_mapped(const k3_cell_t *cell, uint32_t src, uint32_t dst)
+{
+    return src == dst || (cell->p2p && cell->node_of[src] == cell->node_of[dst]);
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* The traffic plan: what moves on which lane in one iteration. Streaming over origins: a dispatch
+ * lane leaves the origin, the combine lane that answers it comes back to the origin, so both follow
+ * from the origin's rows alone and nothing of the size R x R x E is ever held. */
+#ifndef K3_PLAN_TRAFFIC_H
+#define K3_PLAN_TRAFFIC_H
+
+#include <stdint.h>
+
+#include "bench/plan/cell.h"
+#include "bench/plan/phase.h"
+
+/* Doorbells of a lane whose posting rule is not documented. */
+#define K3_DOORBELLS_UNKNOWN UINT64_MAX
+
+typedef struct k3_flow {
+    k3_traffic_phase_t phase;
+    uint32_t           src, dst, qp;
+    uint64_t           messages, signals, doorbells;
+    uint64_t           payload, wire; /* bytes */
+} k3_flow_t;
+
+typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
+
+/* Scratch of the visits: one per caller, reusable. */
+typedef struct k3_traffic {
+    const k3_cell_t *cell;
+    uint32_t        *rows_to; /* [E]: rows of the origin for each expert */
+    uint8_t          valid;
+} k3_traffic_t;
+
+k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err);
+void        k3_traffic_close(k3_traffic_t *traffic);
+
+/* Visits every lane that has traffic because of the rows of `origin`, each (phase, src, dst, qp)
+ * once, in that order. Engines without queue pairs (gather, null) have none; `mpi` has one lane
+ * (index 0) for each peer that gets rows. */
+void k3_traffic_origin(k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
+
+/* --- sums over all ranks
+ * -------------------------------------------------------------------------- */
+
+typedef struct k3_traffic_sum {
+    uint64_t messages, signals, doorbells; /* doorbells: K3_DOORBELLS_UNKNOWN when any lane's is */
+    uint64_t payload, wire;
+    uint64_t payload_remote, wire_remote;   /* lanes that leave the rank */
+    uint64_t payload_network, wire_network; /* lanes that leave the node */
+    uint64_t lanes;
+} k3_traffic_sum_t;
+
+typedef struct k3_work {
+    uint64_t         rows_global, rows_padding;
+    bool             dispatches;      /* false for `none`: the next two mean nothing */
+    uint64_t         rows_dispatched; /* by all ranks in one iteration */
+    uint64_t         assignments;     /* valid (row, expert) pairs that all ranks dispatched */
+    double           dispatch_ratio;  /* rows_dispatched / rows_global; 0 when there are no rows */
+    double           imbalance_expert, imbalance_rank;
+    bool             has_imbalance_qp;
+    double           imbalance_qp; /* lanes that leave the node */
+    uint64_t         dedup_rows;   /* distinct (row, rank) pairs: the basis `deduplicated` */
+    k3_traffic_sum_t sum[K3_TRAFFIC_COUNT];
+} k3_work_t;
+
+/* Streams over all origins. */
+k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err);
+
+#endif

@@ -1,0 +1,256 @@
+/* How a backend talks: one record per backend:mode, from which everything else follows (path, plan,
+ * buffers, refusals, `list`, the README table). No other file may ask for a backend by name.
+ *
+ * Symbols in comments: R ranks, E experts, L = E / R local experts, n rows on a lane or in a chunk,
+ * M agreed bound of rows per rank, W latent width, K top-k. */
+#ifndef K3_PROFILES_PROFILE_H
+#define K3_PROFILES_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/base/status.h"
+#include "kernels/format.h"
+
+typedef enum k3_engine_id {
+    K3_ENGINE_GATHER, /* no all-to-all: every rank sees every row, masks, reduces */
+    K3_ENGINE_SLAB,   /* a slot for each (expert, source, row); no count exchange before the data */
+    K3_ENGINE_RANKS,  /* one copy for each (row, rank) */
+    K3_ENGINE_RAILS,  /* two hops: (row, node) to the same local index, then (row, rank) */
+    K3_ENGINE_FUSED,  /* dispatch, GEMMs and combine overlap */
+    K3_ENGINE_MPI,    /* pack and MPI_Alltoallv */
+    K3_ENGINE_NULL,   /* moves nothing */
+    K3_ENGINE_ID_COUNT
+} k3_engine_id_t;
+
+typedef enum k3_dispatch_layout { /* what an expert runner is handed, as sglang names it */
+                                  K3_DISPATCH_STANDARD,
+                                  K3_DISPATCH_DEEPEP_NORMAL,
+                                  K3_DISPATCH_DEEPEP_LL,
+                                  K3_DISPATCH_DEEPEP_V2,
+                                  K3_DISPATCH_PPLX,
+                                  K3_DISPATCH_FLASHINFER,
+                                  K3_DISPATCH_LAYOUT_COUNT
+} k3_dispatch_layout_t;
+
+typedef enum k3_copy_rule {
+    K3_COPY_NONE,
+    K3_COPY_PER_EXPERT, /* (row, expert) */
+    K3_COPY_PER_RANK,   /* (row, rank) */
+    K3_COPY_PER_NODE,   /* (row, node), then (row, rank) */
+    K3_COPY_CHUNK,      /* whole chunks of rows to every node, then (row, rank) */
+    K3_COPY_PULL,       /* the owner reads (row, expert) */
+    K3_COPY_REPLICATE   /* every row to every rank */
+} k3_copy_rule_t;
+
+typedef enum k3_signal_op { K3_SIGNAL_NONE, K3_SIGNAL_ADD, K3_SIGNAL_WRITE } k3_signal_op_t;
+
+typedef enum k3_signal_value {
+    K3_VALUE_NONE,
+    K3_VALUE_MINUS_COUNT, /* -(n + 1): non-zero also for no row */
+    K3_VALUE_PLUS_COUNT,  /* n + 1 */
+    K3_VALUE_ROUND,       /* the number of the call */
+    K3_VALUE_ONE,
+    K3_VALUE_TAIL /* rows added to a ring */
+} k3_signal_value_t;
+
+typedef enum k3_signal_when {
+    K3_WHEN_NEVER,
+    K3_WHEN_PER_EXPERT, /* one for each (expert, source), also for no row */
+    K3_WHEN_PER_PEER,
+    K3_WHEN_PER_CHUNK,
+    K3_WHEN_PER_MESSAGE,
+    K3_WHEN_PER_QP
+} k3_signal_when_t;
+
+typedef enum k3_qp_count {
+    K3_QPS_ZERO,             /* lives on mapped memory or on MPI */
+    K3_QPS_PER_LOCAL_EXPERT, /* L */
+    K3_QPS_SHARE,            /* floor(qp_param / R) */
+    K3_QPS_FIXED,            /* qp_param */
+    K3_QPS_CHANNELS          /* follows the channels of the profile */
+} k3_qp_count_t;
+
+typedef enum k3_qp_map { /* index modulo the active QPs */
+                         K3_QP_BY_LOCAL_EXPERT,
+                         K3_QP_BY_CHANNEL,
+                         K3_QP_BY_CHUNK,
+                         K3_QP_BY_SLOT,
+                         K3_QP_SPLIT /* the range is cut into one part for each QP */
+} k3_qp_map_t;
+
+typedef enum k3_completion {
+    K3_DONE_NONE,
+    K3_DONE_SAME_QP_ORDER, /* the signal follows its data on one QP */
+    K3_DONE_COUNTING,      /* arrivals are counted against an announced number */
+    K3_DONE_DRAIN_FLAG,    /* drain the QP, then write flags */
+    K3_DONE_BARRIER        /* flush, then a closing barrier */
+} k3_completion_t;
+
+typedef enum k3_weights_at {
+    K3_WEIGHTS_AT_ORIGIN, /* the combine multiplies */
+    K3_WEIGHTS_AT_EXPERT, /* the expert side multiplies, the combine only adds */
+    K3_WEIGHTS_IN_ACTIVATION
+} k3_weights_at_t;
+
+typedef enum k3_fault_action {
+    K3_FAULT_WAIT, /* for ever: the watchdog speaks */
+    K3_FAULT_MASK, /* the source counts as dead, its rows are missing */
+    K3_FAULT_TRAP,
+    K3_FAULT_ERROR /* reported to the caller */
+} k3_fault_action_t;
+
+typedef enum k3_buffer_formula {
+    K3_BUFFER_NONE,
+    K3_BUFFER_DEEPEP_LL, /* deepep.md 1.5 */
+    K3_BUFFER_MOONCAKE,  /* mooncake-mori-others.md 2.5 */
+    K3_BUFFER_PACKED,    /* counts and packed rows, both ways */
+    K3_BUFFER_PLANNED    /* belongs to an engine that is not built yet */
+} k3_buffer_formula_t;
+
+#define K3_BIT(x) (1u << (x))
+
+enum { K3_WIDTHS_MAX = 10 };
+
+/* Limits as upstream documents them (generation stock). 0: none. `lifted` says which of them the k3
+ * generation drops (decisions.md 13); what protects correctness stays in both. */
+typedef struct k3_limits {
+    uint32_t topk;
+    uint32_t widths[K3_WIDTHS_MAX]; /* allowed values of W, 0-terminated; empty: any */
+    uint32_t width_min, width_max, width_unit;
+    uint32_t ranks;
+    uint32_t ranks_unit;     /* R must be a multiple */
+    uint32_t ranks_per_node; /* exactly, when several nodes */
+    uint64_t tokens;         /* M */
+    uint32_t experts, local_experts;
+    uint32_t rm_unit;        /* R * M must be a multiple for fp8 (kept in k3) */
+    bool     experts_divide; /* E % R == 0 (kept in k3) */
+    bool     one_node;       /* mapped memory only */
+    uint32_t dp_groups_min;
+    uint32_t qps_total; /* QPs of all peers together (kept in k3) */
+} k3_limits_t;
+
+typedef struct k3_profile {
+    /* identity */
+    const char    *name;    /* "deepep:ll": what users type and records hold */
+    const char    *backend; /* "deepep" */
+    const char    *mode;    /* "ll", "" where a backend has one mode */
+    k3_engine_id_t engine;
+    const char    *source; /* where the facts come from */
+    const char    *notes;  /* one line for `list` */
+
+    /* what the model may rely on */
+    bool                 spans_ep;         /* ep is forced to tp; fast path */
+    bool                 combine_complete; /* nothing is left to reduce after combine */
+    k3_dispatch_layout_t layout;
+    bool                 context_parallel; /* allowed with cp > 1 by upstream */
+
+    /* rows on the wire */
+    k3_copy_rule_t copy;
+    unsigned       dispatch_formats, combine_formats; /* bits of k3_format_t */
+    k3_format_t    dispatch_auto, combine_auto;
+    uint32_t       header_bytes;    /* in front of a dispatched row */
+    uint32_t       meta_bytes;      /* behind it, fixed */
+    uint32_t       meta_topk_bytes; /* behind it, for each of the K selections */
+    uint32_t       pad;             /* each part of the record is padded to a multiple; 1: not */
+    uint32_t       combine_meta_bytes, combine_meta_topk_bytes;
+    uint32_t       combine_slot_extra; /* bytes for 128 of W that a combine slot has beyond 2 W */
+
+    /* signals */
+    k3_signal_op_t    signal_op;
+    uint32_t          signal_bytes;
+    k3_signal_when_t  dispatch_when, combine_when;
+    k3_signal_value_t dispatch_value, combine_value;
+
+    /* queue pairs */
+    k3_qp_count_t qp_count;
+    uint32_t      qp_param;
+    uint32_t      qp_active_roce; /* at most this many carry traffic on RoCE; 0: no such rule */
+    k3_qp_map_t   qp_map;
+    bool          qp_fewer_is_what_if; /* --qps below the rule is allowed, but marked */
+
+    /* posting */
+    uint32_t doorbell_every; /* a data message rings when (slot + 1) % doorbell_every == 0; 0: not
+                                documented */
+    bool doorbell_signal;    /* each signal rings */
+    bool exclusive;          /* one poster per QP, or a lock for each post */
+
+    k3_completion_t completion;
+    k3_weights_at_t weights_at;
+    uint32_t combine_roundings; /* to the combine format on the way back, after the expert's */
+    uint32_t buffers;           /* that alternate */
+    k3_buffer_formula_t buffer_formula;
+
+    /* faults */
+    k3_fault_action_t fault;
+    double            timeout_s; /* of one call; 0: none */
+    bool              first_call_unlimited;
+    bool              mask_at_send; /* nothing is sent to a rank that is masked */
+
+    k3_limits_t limits;
+} k3_profile_t;
+
+/* --- the registry: one row per backend:mode ------------------------------------------------------
+ */
+
+unsigned            k3_registry_count(void);
+const k3_profile_t *k3_registry_at(unsigned i);
+
+/* "mooncake", "deepep:ll"; a backend with several modes and no mode given is refused with the
+ * modes. "deepep" alone is such a name. */
+k3_status_t k3_registry_find(const char *name, const k3_profile_t **profile_p, k3_error_t *err);
+
+const char *k3_engine_name(k3_engine_id_t engine);
+const char *k3_dispatch_layout_name(k3_dispatch_layout_t layout);
+const char *k3_copy_rule_name(k3_copy_rule_t rule);
+const char *k3_signal_op_name(k3_signal_op_t op);
+const char *k3_signal_value_name(k3_signal_value_t value);
+const char *k3_signal_when_name(k3_signal_when_t when);
+const char *k3_qp_count_name(k3_qp_count_t rule);
+const char *k3_qp_map_name(k3_qp_map_t map);
+const char *k3_completion_name(k3_completion_t completion);
+const char *k3_weights_at_name(k3_weights_at_t weights);
+const char *k3_fault_action_name(k3_fault_action_t action);
+
+/* --- what follows from a record
+ * ------------------------------------------------------------------- */
+
+/* Bytes of values and scales, and of the whole record as posted, of one dispatched / returned row.
+ */
+uint64_t k3_profile_dispatch_payload(const k3_profile_t *p, k3_format_t format, uint32_t width);
+uint64_t k3_profile_dispatch_record(const k3_profile_t *p, k3_format_t format, uint32_t width,
+                                    uint32_t topk);
+uint64_t k3_profile_combine_payload(const k3_profile_t *p, k3_format_t format, uint32_t width);
+uint64_t k3_profile_combine_record(const k3_profile_t *p, k3_format_t format, uint32_t width,
+                                   uint32_t topk);
+uint64_t k3_profile_combine_stride(const k3_profile_t *p, k3_format_t format, uint32_t width,
+                                   uint32_t topk);
+
+typedef enum k3_generation { K3_GENERATION_K3, K3_GENERATION_STOCK } k3_generation_t;
+typedef enum k3_fabric_type { K3_FABRIC_IB, K3_FABRIC_ROCE } k3_fabric_type_t;
+
+typedef struct k3_qp_choice {
+    uint32_t existing; /* created per peer by the profile's rule */
+    uint32_t active;   /* that carry traffic */
+    bool     what_if;  /* below upstream's minimum, by --qps */
+} k3_qp_choice_t;
+
+/* QPs per peer; `asked` is --qps, 0 for auto. K3_ERR_UNSUPPORTED with limit and value. */
+k3_status_t k3_profile_qps(const k3_profile_t *p, uint32_t ranks, uint32_t experts,
+                           k3_fabric_type_t fabric, uint64_t asked, k3_qp_choice_t *choice,
+                           k3_error_t *err);
+
+/* The facts that the limits are held against. */
+typedef struct k3_limit_facts {
+    const char     *model;
+    uint32_t        topk, width, experts, ranks, ranks_per_node, nodes, dp;
+    uint64_t        max_tokens;
+    k3_format_t     dispatch_format, combine_format;
+    bool            p2p;
+    k3_generation_t generation;
+} k3_limit_facts_t;
+
+/* K3_ERR_UNSUPPORTED naming backend, rule, limit and value when the profile cannot carry this. */
+k3_status_t k3_profile_check(const k3_profile_t *p, const k3_limit_facts_t *facts, k3_error_t *err);
+
+#endif
