@@ -7,7 +7,8 @@
 #include "harness/base/memory.h"
 #include "harness/base/options.h"
 
-enum { TP_MAX = 1 << 16 };
+/* Limits that keep every sum of rows far below 64 bits. */
+enum { TP_MAX = 1 << 16, ROWS_MAX = 1 << 24 };
 
 static k3_status_t resolve_attention(const k3_layout_request_t *q, k3_layout_t *l, k3_error_t *err)
 {
@@ -68,67 +69,84 @@ static k3_status_t resolve_experts(const k3_layout_request_t *q, const k3_model_
     return K3_OK;
 }
 
-/* --- rows per rank
- * --------------------------------------------------------------------------------- */
+/* --- rows per rank --- */
+
+/* Rows of a group over its ranks, the last ranks are filled up with padding. */
+static void spread_group(k3_layout_t *l, uint32_t group, uint64_t n)
+{
+    uint64_t share = k3_ceil_div(n, l->attn_tp);
+
+    for (uint32_t a = 0; a < l->attn_tp; a++) {
+        uint64_t begin = a * share < n ? a * share : n;
+        uint64_t end = begin + share < n ? begin + share : n;
+
+        l->rows[group * l->attn_tp + a] = end - begin;
+        l->padding[group * l->attn_tp + a] = share - (end - begin);
+    }
+}
 
 static k3_status_t rows_by_list(const char *skew, k3_layout_t *l, k3_error_t *err)
 {
-    k3_list_t list;
-    bool      per_group;
+    k3_list_t   list;
+    k3_status_t status = K3_OK;
 
     k3_list_split(skew, strchr(skew, ':') != NULL ? ':' : ',', &list);
-    per_group = list.count != l->tp && list.count == l->groups;
-    if (list.count != l->tp && !per_group) {
-        k3_fail(
-            err, K3_ERR_USAGE,
-            "tokens-skew: \"%s\" is none of equal, ragged, one-empty, all-but-one-empty, and as a "
-            "list it has %zu numbers where %u (one for each rank) or %u (one for each DP group) "
-            "are "
-            "needed",
-            skew, list.count, l->tp, l->groups);
+    if (list.count != l->tp && list.count != l->groups) {
+        status = k3_fail(err, K3_ERR_USAGE,
+                         "tokens-skew: \"%s\" has %zu numbers where %u (one for each rank) or %u "
+                         "(one for each DP group) are needed",
+                         skew, list.count, l->tp, l->groups);
     }
-    for (size_t i = 0; i < list.count && err->status == K3_OK; i++) {
-        uint64_t n;
+    for (size_t i = 0; i < list.count && status == K3_OK; i++) {
+        uint64_t n = 0;
 
-        if (k3_parse_u64("tokens-skew", list.items[i], 0, 1u << 24, &n, err) != K3_OK) {
-            break;
-        }
-        if (!per_group) {
+        status = k3_parse_u64("tokens-skew", list.items[i], 0, ROWS_MAX, &n, err);
+        if (list.count == l->tp) {
             l->rows[i] = n;
-            continue;
-        }
-        for (uint32_t a = 0; a < l->attn_tp; a++) {
-            uint64_t share = k3_ceil_div(n, l->attn_tp);
-            uint64_t begin = a * share < n ? a * share : n;
-            uint64_t end = begin + share < n ? begin + share : n;
-
-            l->rows[i * l->attn_tp + a] = end - begin;
-            l->padding[i * l->attn_tp + a] = share - (end - begin);
+        } else {
+            spread_group(l, (uint32_t)i, n);
         }
     }
     k3_list_free(&list);
-    return err->status;
+    return status;
+}
+
+typedef enum skew { EQUAL, RAGGED, ONE_EMPTY, ALL_BUT_ONE_EMPTY } skew_t;
+
+static uint64_t skewed_rows(skew_t skew, uint64_t tokens, uint32_t rank, uint32_t tp)
+{
+    switch (skew) {
+    case RAGGED:
+        return tokens - rank % (tokens / 2 + 1);
+    case ONE_EMPTY:
+        return rank == 0 ? 0 : tokens;
+    case ALL_BUT_ONE_EMPTY:
+        return rank == tp - 1 ? tokens : 0;
+    case EQUAL:
+        break;
+    }
+    return tokens;
 }
 
 static k3_status_t spread_rows(const k3_layout_request_t *q, k3_layout_t *l, k3_error_t *err)
 {
-    const char *skew = q->skew != NULL ? q->skew : "equal";
-    uint64_t    t = q->tokens;
+    static const char *const names[] = {"equal", "ragged", "one-empty", "all-but-one-empty", NULL};
+    const char              *skew = q->skew != NULL ? q->skew : "equal";
+    size_t                   index = EQUAL;
+    k3_status_t              status;
 
-    for (uint32_t r = 0; r < l->tp; r++) {
-        if (strcmp(skew, "equal") == 0) {
-            l->rows[r] = t;
-        } else if (strcmp(skew, "ragged") == 0) {
-            l->rows[r] = t - r % (t / 2 + 1);
-        } else if (strcmp(skew, "one-empty") == 0) {
-            l->rows[r] = r == 0 ? 0 : t;
-        } else if (strcmp(skew, "all-but-one-empty") == 0) {
-            l->rows[r] = r == l->tp - 1 ? t : 0;
-        } else {
-            return rows_by_list(skew, l, err);
-        }
+    if (skew[0] >= '0' && skew[0] <= '9') {
+        return rows_by_list(skew, l, err);
     }
-    return K3_OK;
+    if (q->tokens > ROWS_MAX) {
+        return k3_fail(err, K3_ERR_USAGE, "tokens: %llu rows a rank (at most %d)",
+                       (unsigned long long)q->tokens, ROWS_MAX);
+    }
+    status = k3_parse_name("tokens-skew", skew, names, &index, err);
+    for (uint32_t r = 0; r < l->tp && status == K3_OK; r++) {
+        l->rows[r] = skewed_rows((skew_t)index, q->tokens, r, l->tp);
+    }
+    return status;
 }
 
 static void sum_rows(k3_layout_t *l)

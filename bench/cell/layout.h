@@ -58,7 +58,7 @@ static inline uint32_t k3_layout_group_first(const k3_layout_t *layout, uint32_t
     return rank - rank % layout->attn_tp;
 }
 
-/* Real rows and padding of the group that `rank` belongs to. */
+/* Real rows of the group that `rank` belongs to, without padding. */
 uint64_t k3_layout_group_rows(const k3_layout_t *layout, uint32_t rank);
 
 /* Experts a rank holds, in consecutive blocks: local expert i of rank r is expert

@@ -133,6 +133,12 @@ static k3_status_t check_model(const k3_model_t *model, k3_error_t *err)
                        model->topk > model->experts ? "the number of experts E =" : "the limit",
                        model->topk > model->experts ? model->experts : (uint32_t)K3_TOPK_MAX);
     }
+    if (!model->latent_step && model->hidden != model->latent) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "model %s: H %u and L %u differ (%s has no projection between them, one "
+                       "width)",
+                       model->name, model->hidden, model->latent, model->family);
+    }
     if (check_width(model, "H", model->hidden, 16, "rows are moved in pieces of 16 bytes", err) !=
             K3_OK ||
         check_width(model, "L", model->latent, unit, why, err) != K3_OK ||
@@ -178,6 +184,11 @@ k3_status_t k3_model_parse(const char *text, k3_model_t *model, k3_error_t *err)
         }
     }
     return check_model(model, err);
+}
+
+bool k3_model_has_latent(const k3_model_t *model)
+{
+    return model->latent_step;
 }
 
 uint64_t k3_model_expert_bytes(const k3_model_t *model)

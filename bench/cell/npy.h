@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "harness/base/status.h"
 
@@ -25,8 +26,15 @@ typedef struct k3_npy {
     void         *data; /* owned; k3_npy_free */
 } k3_npy_t;
 
+/* K3_ERR_IO when the file cannot be opened or read, K3_ERR_USAGE when it is not such an array; the
+ * array is empty then. Only regular files are opened. */
 k3_status_t k3_npy_read(const char *path, k3_npy_t *array, k3_error_t *err);
+
+/* The same from a stream that can seek, from its beginning to its end; `name` is for messages. */
+k3_status_t k3_npy_read_stream(FILE *file, const char *name, k3_npy_t *array, k3_error_t *err);
 void        k3_npy_free(k3_npy_t *array);
+
+/* Writes format 1.0. A file that cannot be completed is removed. */
 k3_status_t k3_npy_write(const char *path, k3_npy_type_t type, unsigned dims, const uint64_t *shape,
                          const void *data, k3_error_t *err);
 

@@ -15,17 +15,15 @@
 
 typedef enum routing_kind { UNIFORM, ZIPF, KHOT, LOGNORMAL, HOT_RANK, TRACE } routing_kind_t;
 
-static const char *const kind_names[] = {"uniform",   "zipf",     "khot",
-                                         "lognormal", "hot-rank", "trace", NULL};
+static const char *const kind_names[] = {"uniform",  "zipf",  "khot", "lognormal",
+                                         "hot-rank", "trace", NULL};
 
 static const struct {
     const char *form;
     size_t      values;
 } kind_forms[] = {
-    [UNIFORM] = {"uniform", 0},
-    [ZIPF] = {"zipf:A", 1},
-    [KHOT] = {"khot:N:F", 2},
-    [LOGNORMAL] = {"lognormal:MAXVIO", 1},
+    [UNIFORM] = {"uniform", 0},       [ZIPF] = {"zipf:A", 1},
+    [KHOT] = {"khot:N:F", 2},         [LOGNORMAL] = {"lognormal:MAXVIO", 1},
     [HOT_RANK] = {"hot-rank:R:F", 2},
 };
 
@@ -42,10 +40,9 @@ struct k3_routing {
     uint64_t       assignments;
 };
 
-/* --- generators -------------------------------------------------------------------------------- */
+/* --- generators --- */
 
-/* Experts in places by their weight, `law` decides; the places are shuffled for zipf only, because
- * the lognormal spread has no order. */
+/* zipf falls with the place, so its places are shuffled; a lognormal spread has no order. */
 static k3_status_t create_weighted(k3_routing_t *r, const k3_routing_request_t *q, double value,
                                    k3_error_t *err)
 {
@@ -132,9 +129,9 @@ static k3_status_t create_generator(k3_routing_t *r, const k3_routing_request_t 
     double exponent;
 
     if (words->count - 1 != kind_forms[r->kind].values) {
-        return k3_fail(err, K3_ERR_USAGE, "routing: \"%s\" has %zu values where %zu are needed (%s)",
-                       q->text, words->count - 1, kind_forms[r->kind].values,
-                       kind_forms[r->kind].form);
+        return k3_fail(err, K3_ERR_USAGE,
+                       "routing: \"%s\" has %zu values where %zu are needed (%s)", q->text,
+                       words->count - 1, kind_forms[r->kind].values, kind_forms[r->kind].form);
     }
     r->assignments = k3_mul(r->rows, r->topk);
     switch (r->kind) {
@@ -156,7 +153,7 @@ static k3_status_t create_generator(k3_routing_t *r, const k3_routing_request_t 
     return K3_OK;
 }
 
-/* --- traces ------------------------------------------------------------------------------------ */
+/* --- traces --- */
 
 static k3_status_t check_trace_form(const char *path, const k3_npy_t *a, const k3_routing_t *r,
                                     k3_error_t *err)
@@ -205,14 +202,15 @@ static k3_status_t check_trace_row(const char *path, const k3_npy_t *a, const k3
 
         if (id < -1 || id >= (int64_t)r->experts) {
             return k3_fail(err, K3_ERR_USAGE,
-                           "routing trace %s: step %" PRIu64 ", row %" PRIu64 ", slot %u: id %" PRId64
-                           " (an id is 0 to %u, or -1 for not sent)",
+                           "routing trace %s: step %" PRIu64 ", row %" PRIu64
+                           ", slot %u: id %" PRId64 " (an id is 0 to %u, or -1 for not sent)",
                            path, row / step_rows, row % step_rows, k, id, r->experts - 1);
         }
         for (uint32_t j = 0; j < k && id >= 0; j++) {
             if (trace_id(a, row * r->topk + j) == id) {
                 return k3_fail(err, K3_ERR_USAGE,
-                               "routing trace %s: step %" PRIu64 ", row %" PRIu64 ": expert %" PRId64
+                               "routing trace %s: step %" PRIu64 ", row %" PRIu64
+                               ": expert %" PRId64
                                " twice, slots %u and %u (the experts of a row are distinct)",
                                path, row / step_rows, row % step_rows, id, j, k);
             }
@@ -255,7 +253,8 @@ static k3_status_t create_trace(k3_routing_t *r, const k3_routing_request_t *q, 
     k3_status_t status;
 
     if (colon == NULL || colon[1] == '\0') {
-        return k3_fail(err, K3_ERR_USAGE, "routing: \"%s\" names no file (trace:FILE.npy)", q->text);
+        return k3_fail(err, K3_ERR_USAGE, "routing: \"%s\" names no file (trace:FILE.npy)",
+                       q->text);
     }
     status = k3_npy_read(colon + 1, &array, err);
     if (status != K3_OK) {
@@ -272,7 +271,7 @@ static k3_status_t create_trace(k3_routing_t *r, const k3_routing_request_t *q, 
     return status;
 }
 
-/* --- interface --------------------------------------------------------------------------------- */
+/* --- interface --- */
 
 static k3_status_t check_sizes(const k3_routing_request_t *q, k3_error_t *err)
 {

@@ -13,7 +13,7 @@
  *
  * Where popularity is not uniform a row's K experts are drawn without replacement in proportion to
  * it (for khot and hot-rank each slot first decides hot or cold by F, and moves to the other class
- * when one is exhausted). */
+ * when one is exhausted: with fewer than K hot experts the share reached stays below F). */
 #ifndef K3_CELL_ROUTING_H
 #define K3_CELL_ROUTING_H
 
@@ -31,12 +31,16 @@ typedef struct k3_routing_request {
     uint64_t    rows;  /* global rows that will be asked for; a trace must have at least as many */
 } k3_routing_request_t;
 
-/* K3_ERR_USAGE with value and rule; for a trace also file, row and value of the first bad entry. */
+/* K3_ERR_USAGE with value and rule; for a trace also file, step, row and value of the first bad
+ * entry (every step of the file is checked), and K3_ERR_IO when it cannot be read. Sampling tables
+ * are made here; lognormal takes some 40 ms for 896 experts, the other generators well below 1 ms.
+ */
 k3_status_t k3_routing_create(const k3_routing_request_t *request, k3_routing_t **routing_p,
                               k3_error_t *err);
 void        k3_routing_destroy(k3_routing_t *routing);
 
-/* The topk ids of a global row; -1: not sent (only in traces). Thread-safe, no allocation. */
+/* The topk ids of a global row; -1: not sent (only in traces, also for rows past those asked for).
+ * Thread-safe, no allocation. */
 void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids);
 
 /* Hash of the ids of rows [0, rows) as 16 hex digits: the same routing gives the same text,

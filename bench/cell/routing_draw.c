@@ -23,7 +23,7 @@ static void take(k3_taken_t *taken, uint32_t at, uint32_t place)
     taken->count++;
 }
 
-/* --- set-up ------------------------------------------------------------------------------------ */
+/* --- set-up --- */
 
 void k3_draw_plain(k3_draw_t *draw, uint32_t experts)
 {
@@ -77,9 +77,9 @@ static void fill_guide(k3_draw_t *draw, uint32_t buckets)
     }
 }
 
-/* A last-bit difference between two mathematical libraries moves an edge by about 2^8 of 2^60, which
- * no draw meets in practice; a table whose structure hangs on comparisons (alias method) would not
- * be as forgiving. */
+/* A last-bit difference between two mathematical libraries moves an edge by about 2^8 of 2^60,
+ * which no draw meets in practice; a table whose structure hangs on comparisons (alias method)
+ * would not be as forgiving. */
 static void fill_edges(k3_draw_t *draw, const double *weights)
 {
     double sum = 0;
@@ -103,8 +103,8 @@ k3_status_t k3_draw_weigh(k3_draw_t *draw, const double *weights, k3_error_t *er
     while (buckets < draw->experts) {
         buckets *= 2;
     }
-    status =
-        k3_alloc("routing weights", (uint64_t)draw->experts + 1, sizeof(uint64_t), &draw->edge, err);
+    status = k3_alloc("routing weights", (uint64_t)draw->experts + 1, sizeof(uint64_t), &draw->edge,
+                      err);
     if (status == K3_OK) {
         status =
             k3_alloc("routing guide", (uint64_t)buckets + 1, sizeof(uint32_t), &draw->guide, err);
@@ -128,7 +128,7 @@ void k3_draw_destroy(k3_draw_t *draw)
     memset(draw, 0, sizeof(*draw));
 }
 
-/* --- draws ------------------------------------------------------------------------------------- */
+/* --- draws --- */
 
 static int32_t expert_of(const k3_draw_t *draw, uint32_t place)
 {

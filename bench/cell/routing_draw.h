@@ -1,9 +1,9 @@
 /* Drawing a row's experts without replacement, exactly and without rejection.
  *
- * Experts stand in places; a draw works on places and a table gives the expert. What a row has taken
- * is a short sorted list: a random number below what is left is moved past every taken interval that
- * lies before it, so no draw is ever repeated, however few experts hold the weight. All of it is
- * integer arithmetic. */
+ * Experts stand in places; a draw works on places and a table gives the expert. What a row has
+ * taken is a short sorted list: a random number below what is left is moved past every taken
+ * interval that lies before it, so no draw is ever repeated, however few experts hold the weight.
+ * All of it is integer arithmetic. */
 #ifndef K3_CELL_ROUTING_DRAW_H
 #define K3_CELL_ROUTING_DRAW_H
 

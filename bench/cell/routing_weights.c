@@ -18,8 +18,9 @@ void k3_weights_zipf(double exponent, uint32_t experts, double *weights)
     }
 }
 
-/* The probability that fewer than `topk` places other than `top` have rung by `time`, when the clock
- * of a place rings at an exponential time of rate weight. `some[j]`: probability of exactly j. */
+/* The probability that fewer than `topk` places other than `top` have rung by `time`, when the
+ * clock of a place rings at an exponential time of rate weight. `some[j]`: probability of exactly
+ * j. */
 static double few_rang(const double *weights, uint32_t experts, uint32_t topk, uint32_t top,
                        double time)
 {
@@ -50,9 +51,10 @@ static uint32_t top_place(const double *weights, uint32_t experts)
     return top;
 }
 
-/* Drawing without replacement in proportion to weights is the order in which exponential clocks ring,
- * so the share is the integral over the top's ringing time t of P(fewer than topk others rang by t).
- * Integrated in steps of log t: from where nearly nothing can have rung to where the top surely has. */
+/* Drawing without replacement in proportion to weights is the order in which exponential clocks
+ * ring, so the share is the integral over the top's ringing time t of P(fewer than topk others rang
+ * by t). Integrated in steps of log t: from where nearly nothing can have rung to where the top
+ * surely has. */
 double k3_weights_top_share(const double *weights, uint32_t experts, uint32_t topk)
 {
     const double step = exp(0.2), half = exp(0.1);
@@ -88,18 +90,19 @@ static double violation(const double *weights, uint32_t experts, uint32_t topk)
     return k3_weights_top_share(weights, experts, topk) * experts / topk - 1;
 }
 
-static k3_status_t find_sigma(const double *z, double max_violation, uint32_t experts, uint32_t topk,
-                              double *weights, k3_error_t *err)
+static k3_status_t find_sigma(const double *z, double max_violation, uint32_t experts,
+                              uint32_t topk, double *weights, k3_error_t *err)
 {
     double low = 0, high = SIGMA_MAX, most;
 
     spread(z, high, experts, weights);
     most = violation(weights, experts, topk);
     if (most < max_violation) {
-        return k3_fail(err, K3_ERR_USAGE,
-                       "routing: lognormal MaxVio %g cannot be reached: at most %.6g with %u experts "
-                       "and top-k %u (a row picks an expert once: below E / K - 1 = %.6g)",
-                       max_violation, most, experts, topk, (double)experts / topk - 1);
+        return k3_fail(
+            err, K3_ERR_USAGE,
+            "routing: lognormal MaxVio %g cannot be reached: at most %.6g with %u experts "
+            "and top-k %u (a row picks an expert once: below E / K - 1 = %.6g)",
+            max_violation, most, experts, topk, (double)experts / topk - 1);
     }
     for (int i = 0; i < BISECTIONS; i++) {
         double middle = (low + high) / 2;
@@ -115,8 +118,8 @@ static k3_status_t find_sigma(const double *z, double max_violation, uint32_t ex
     return K3_OK;
 }
 
-k3_status_t k3_weights_lognormal(uint64_t key, double max_violation, uint32_t experts, uint32_t topk,
-                                 double *weights, k3_error_t *err)
+k3_status_t k3_weights_lognormal(uint64_t key, double max_violation, uint32_t experts,
+                                 uint32_t topk, double *weights, k3_error_t *err)
 {
     double     *z;
     k3_status_t status = k3_alloc("lognormal spread", experts, sizeof(double), &z, err);

@@ -44,10 +44,19 @@ uint64_t k3_front_rows(const k3_cell_t *cell, uint32_t rank);
  * fallback. */
 void k3_shared_slice(const k3_cell_t *cell, uint32_t rank, uint32_t *begin, uint32_t *end);
 
+/* What the cell's component needs: the stand-in experts of pair, dispatch and combine need no
+ * weights, `null` gives its experts no rows. */
+bool k3_needs_experts(const k3_cell_t *cell);
+bool k3_needs_dense(const k3_cell_t *cell);
+
 void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory);
 
-/* The largest of `rank`s on one node together, in bytes; *ranks is how many they are. */
+/* Bytes of all ranks on a real node together; real_node_of NULL: all ranks. *ranks is how many they
+ * are. */
 uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
                            uint32_t *ranks);
+
+/* (row, expert) pairs that arrive at `rank` from all sources. */
+uint64_t k3_rows_arriving(const k3_cell_t *cell, uint32_t rank);
 
 #endif

@@ -25,7 +25,6 @@ typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
 typedef struct k3_traffic {
     const k3_cell_t *cell;
     uint32_t        *rows_to; /* [E]: rows of the origin for each expert */
-    uint8_t          valid;
 } k3_traffic_t;
 
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err);

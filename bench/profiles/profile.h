@@ -68,7 +68,7 @@ typedef enum k3_qp_count {
     K3_QPS_PER_LOCAL_EXPERT, /* L */
     K3_QPS_SHARE,            /* floor(qp_param / R) */
     K3_QPS_FIXED,            /* qp_param */
-    K3_QPS_CHANNELS          /* follows the channels of the profile */
+    K3_QPS_CHANNELS          /* qp_param, by --qps `channels` or at least `sms` */
 } k3_qp_count_t;
 
 typedef enum k3_qp_map { /* index modulo the active QPs */
@@ -110,18 +110,38 @@ typedef enum k3_buffer_formula {
 
 #define K3_BIT(x) (1u << (x))
 
-enum { K3_WIDTHS_MAX = 10 };
+enum { K3_WIDTHS_MAX = 10, K3_COUNTS_MAX = 12 };
 
-/* Limits as upstream documents them (generation stock). 0: none. `lifted` says which of them the k3
- * generation drops (decisions.md 13); what protects correctness stays in both. */
+/* What the k3 generation drops (decisions.md 13). */
+enum {
+    K3_LIFT_TOPK = 1u << 0,       /* up to K3_LIFTED_TOPK */
+    K3_LIFT_WIDTHS = 1u << 1,     /* any width of 16-byte rows and whole scale groups */
+    K3_LIFT_NODE_SHAPE = 1u << 2, /* ranks_unit, ranks_per_node, ranks_one_node */
+    K3_LIFT_EXPERTS = 1u << 3
+};
+
+enum { K3_LIFTED_TOPK = 32 };
+
+/* Limits as upstream documents them (generation stock). 0: none; lists are 0-terminated, empty:
+ * any. `lifted` says which of them the k3 generation drops; what protects correctness stays in
+ * both. */
 typedef struct k3_limits {
+    unsigned lifted;
     uint32_t topk;
-    uint32_t widths[K3_WIDTHS_MAX]; /* allowed values of W, 0-terminated; empty: any */
+    uint32_t widths[K3_WIDTHS_MAX]; /* allowed values of W */
     uint32_t width_min, width_max, width_unit;
+    uint32_t fp8_width_unit; /* W must be a multiple when fp8 is dispatched */
     uint32_t ranks;
     uint32_t ranks_unit;     /* R must be a multiple */
     uint32_t ranks_per_node; /* exactly, when several nodes */
-    uint64_t tokens;         /* M */
+    uint32_t ranks_per_node_max;
+    uint32_t ranks_one_node[K3_COUNTS_MAX]; /* allowed R in one node */
+    uint32_t nodes;
+    uint32_t nodes_allowed[K3_COUNTS_MAX];
+    bool     node_power_of_two; /* ranks a node */
+    uint64_t tokens;            /* M */
+    uint32_t queue_depth;       /* 2 (M + 1) posts must fit; this many by default */
+    uint32_t queue_depth_max;   /* what the depth can be raised to, generation k3 */
     uint32_t experts, local_experts;
     uint32_t rm_unit;        /* R * M must be a multiple for fp8 (kept in k3) */
     bool     experts_divide; /* E % R == 0 (kept in k3) */
@@ -130,14 +150,17 @@ typedef struct k3_limits {
     uint32_t qps_total; /* QPs of all peers together (kept in k3) */
 } k3_limits_t;
 
+#define K3_DOORBELL_NEVER UINT32_MAX
+
 typedef struct k3_profile {
     /* identity */
     const char    *name;    /* "deepep:ll": what users type and records hold */
     const char    *backend; /* "deepep" */
     const char    *mode;    /* "ll", "" where a backend has one mode */
     k3_engine_id_t engine;
-    const char    *source; /* where the facts come from */
-    const char    *notes;  /* one line for `list` */
+    bool        planned; /* the engine cannot run this row yet: facts for `list` and `plan` only */
+    const char *source;  /* where the facts come from */
+    const char *notes;   /* one line for `list` */
 
     /* what the model may rely on */
     bool                 spans_ep;         /* ep is forced to tp; fast path */
@@ -146,39 +169,45 @@ typedef struct k3_profile {
     bool                 context_parallel; /* allowed with cp > 1 by upstream */
 
     /* rows on the wire */
-    k3_copy_rule_t copy;
+    k3_copy_rule_t copy, combine_copy;
+    bool           notify; /* counts travel apart from the data signals (phase notify) */
     unsigned       dispatch_formats, combine_formats; /* bits of k3_format_t */
     k3_format_t    dispatch_auto, combine_auto;
     uint32_t       header_bytes;    /* in front of a dispatched row */
     uint32_t       meta_bytes;      /* behind it, fixed */
     uint32_t       meta_topk_bytes; /* behind it, for each of the K selections */
     uint32_t       pad;             /* each part of the record is padded to a multiple; 1: not */
+    uint32_t       align;           /* the whole record is padded to a multiple; 1: not */
     uint32_t       combine_meta_bytes, combine_meta_topk_bytes;
     uint32_t       combine_slot_extra; /* bytes for 128 of W that a combine slot has beyond 2 W */
 
     /* signals */
     k3_signal_op_t    signal_op;
     uint32_t          signal_bytes;
+    uint32_t          combine_signal_bytes; /* 0: as signal_bytes */
     k3_signal_when_t  dispatch_when, combine_when;
     k3_signal_value_t dispatch_value, combine_value;
 
     /* queue pairs */
     k3_qp_count_t qp_count;
     uint32_t      qp_param;
+    uint32_t      sms, channels;  /* that drive the transfer, of a rank; 0: no such notion */
+    uint32_t      qp_active_max;  /* at most this many are used; 0: all that exist */
     uint32_t      qp_active_roce; /* at most this many carry traffic on RoCE; 0: no such rule */
     k3_qp_map_t   qp_map;
     bool          qp_fewer_is_what_if; /* --qps below the rule is allowed, but marked */
 
     /* posting */
     uint32_t doorbell_every; /* a data message rings when (slot + 1) % doorbell_every == 0; 0: not
-                                documented */
+                                documented; K3_DOORBELL_NEVER: only signals ring */
     bool doorbell_signal;    /* each signal rings */
-    bool exclusive;          /* one poster per QP, or a lock for each post */
+    bool exclusive;          /* true: no lock between posters; false: a lock for each post */
 
     k3_completion_t completion;
     k3_weights_at_t weights_at;
-    uint32_t combine_roundings; /* to the combine format on the way back, after the expert's */
-    uint32_t buffers;           /* that alternate */
+    uint32_t combine_roundings;  /* of sums to the combine format on the way back, the final one
+                                    included, what the expert's side rounds not */
+    uint32_t            buffers; /* that alternate */
     k3_buffer_formula_t buffer_formula;
 
     /* faults */
@@ -235,7 +264,11 @@ typedef struct k3_qp_choice {
     bool     what_if;  /* below upstream's minimum, by --qps */
 } k3_qp_choice_t;
 
-/* QPs per peer; `asked` is --qps, 0 for auto. K3_ERR_UNSUPPORTED with limit and value. */
+/* --qps may ask for this many per peer where the profile has no lower limit of its own. */
+enum { K3_QPS_ASKED_MAX = 1024 };
+
+/* QPs per peer; `asked` is --qps, 0 for auto (a 0 that a user typed is refused by the option).
+ * K3_ERR_UNSUPPORTED with limit and value. */
 k3_status_t k3_profile_qps(const k3_profile_t *p, uint32_t ranks, uint32_t experts,
                            k3_fabric_type_t fabric, uint64_t asked, k3_qp_choice_t *choice,
                            k3_error_t *err);

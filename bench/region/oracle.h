@@ -12,11 +12,15 @@
  *   combined  latent row in the dispatch format -> experts with the recipe's roundings -> combine
  * rule output    RMS norm, up projection, shared expert added once
  *
- * Errors are |got - want| / max(|want|, rms of the wanted row) for every element. */
+ * Errors are |got - want| / max(|want|, rms of the wanted row) for every element, and for a row as
+ * a whole rms(got - want) / rms(want). A row is wrong when an element or the whole is above its
+ * tolerance: one element may be off by a flipped rounding, a forgotten rounding shows in all of
+ * them. A value that is no number counts as the largest error, K3_ORACLE_ERROR_MAX. */
 #ifndef K3_REGION_ORACLE_H
 #define K3_REGION_ORACLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "bench/plan/cell.h"
@@ -34,12 +38,20 @@ typedef enum k3_stage {
 } k3_stage_t;
 extern const char *const k3_stage_names[];
 
-/* Tolerance of a stage for this cell (model, recipe, formats), with its derivation in oracle.c. */
-double k3_oracle_tolerance(const k3_cell_t *cell, k3_stage_t stage);
+#define K3_ORACLE_ERROR_MAX 1e9
 
-/* `stand_in`: the experts are y = bf16(x * k3_stand_in_factor(e)) instead of the MLP.
- * `cache`: bytes that the oracle may keep of expert results, so that a second cell with the same
- * recipe, format and latent row need not compute them again; the cache belongs to the process. */
+/* Tolerance of a stage for this cell (model, recipe, formats), for an element and for a row as a
+ * whole, with the derivation in oracle_tolerance.c. The component says whether the experts are
+ * stand-ins.
+ */
+double k3_oracle_tolerance(const k3_cell_t *cell, k3_stage_t stage);
+double k3_oracle_row_tolerance(const k3_cell_t *cell, k3_stage_t stage);
+
+/* `stand_in`: the experts are y = bf16(x * k3_stand_in_factor(e)) instead of the MLP, where x is
+ * the row as the dispatch format leaves it. The cell must outlive the oracle. Up to 64 MiB of
+ * wanted combined rows are kept for the process, so that a second cell with the same recipe, format
+ * and latent rows need not compute them again; k3_oracle_cache_clear forgets them. One thread only.
+ */
 k3_status_t k3_oracle_create(const k3_cell_t *cell, bool stand_in, k3_oracle_t **oracle_p,
                              k3_error_t *err);
 void        k3_oracle_destroy(k3_oracle_t *oracle);
@@ -60,8 +72,9 @@ typedef struct k3_measured_row {
 
 typedef struct k3_check {
     uint64_t   rows_checked;
-    double     max_error[K3_STAGE_COUNT];
-    double     max_rel_err; /* of combined and output */
+    double     max_error[K3_STAGE_COUNT];     /* of an element */
+    double     max_row_error[K3_STAGE_COUNT]; /* of a row as a whole */
+    double     max_rel_err;                   /* of an element of combined and output */
     uint64_t   rows_wrong;
     bool       wrong;
     uint64_t   first_row; /* the first wrong one: row, iteration, stage, element, values */
@@ -76,6 +89,11 @@ typedef struct k3_check {
 /* Looks at all elements of the given stages; adds to `check`. Never fails on wrong values: that is
  * the content of `check`. */
 void k3_oracle_check(k3_oracle_t *oracle, const k3_measured_row_t *row, k3_check_t *check);
+
+/* The same for n rows together: weights are generated once for all of them, so this is much cheaper
+ * than n calls, and rows that were exchanged are told apart from rows that are wrong. */
+void k3_oracle_check_rows(k3_oracle_t *oracle, const k3_measured_row_t *rows, size_t n,
+                          k3_check_t *check);
 
 /* Adds `other` (of another rank or iteration) to `check`; the first wrong row is that of the lower
  * payload, then the lower row. */

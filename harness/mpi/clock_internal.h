@@ -1,5 +1,5 @@
-/* The conversion of ticks, apart from the clock itself, so that it can be tested with hand values and
- * inlined where every nanosecond counts. */
+/* The conversion of ticks, apart from the clock itself, so that it can be tested with hand values
+ * and inlined where every nanosecond counts. */
 #ifndef K3_MPI_CLOCK_INTERNAL_H
 #define K3_MPI_CLOCK_INTERNAL_H
 
@@ -8,7 +8,7 @@
 enum { K3_CLOCK_SHIFT = 32 };
 
 typedef struct k3_clock_scale {
-    uint64_t multiplier;  /* nanoseconds per tick, 32 bits behind the point */
+    uint64_t multiplier; /* nanoseconds per tick, 32 bits behind the point */
     double   ns_per_tick;
 } k3_clock_scale_t;
 

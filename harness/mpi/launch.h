@@ -1,5 +1,5 @@
-/* What the launcher's environment says about this launch (case E01), apart from MPI, so that it can be
- * tested without ranks. */
+/* What the launcher's environment says about this launch (case E01), apart from MPI, so that it can
+ * be tested without ranks. */
 #ifndef K3_MPI_LAUNCH_H
 #define K3_MPI_LAUNCH_H
 

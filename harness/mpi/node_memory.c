@@ -62,7 +62,8 @@ static bytes_t left_in_group(const char *folder, const char *limit_file, const c
     return used > limit ? 0 : limit - used;
 }
 
-/* The smallest rest from `group` (a path below `root`) up to the root; every group above binds too. */
+/* The smallest rest from `group` (a path below `root`) up to the root; every group above binds too.
+ */
 static bytes_t left_above(const char *root, char *group, const char *limit_file,
                           const char *used_file, const char *cache_key)
 {

@@ -115,6 +115,13 @@ k3_status_t k3_qps_idle(k3_qps_t *qps, k3_error_t *err);
 k3_status_t k3_qps_flush(k3_qps_t *qps, k3_error_t *err);
 k3_status_t k3_qps_flush_lane(k3_qps_t *qps, int peer, unsigned qp, k3_error_t *err);
 
+/* Where UCX emulates remote memory access in software (TCP), a peer's flush ends only while this rank
+ * progresses. So no rank may enter a blocking MPI call while another may still be flushing: between
+ * posting and the next blocking MPI call stands this barrier (collective), or the MPI call is a
+ * non-blocking one that is completed here. Both progress, yield and wait for nothing else. */
+k3_status_t k3_qps_barrier(k3_qps_t *qps, k3_error_t *err);
+k3_status_t k3_qps_complete(k3_qps_t *qps, MPI_Request *request, k3_error_t *err);
+
 /* Reads a signal word of the own block (acquire), clears it (relaxed). */
 static inline uint32_t k3_signal_read32(const void *word)
 {

@@ -18,10 +18,10 @@ static void write_cpus(hwloc_const_bitmap_t set, char *text, size_t size)
 /* hwloc knows the model on most machines; the kernel's own text is the second source. */
 static void find_model(hwloc_topology_t topology, char *text, size_t size)
 {
-    char         line[512];
-    FILE        *file;
-    hwloc_obj_t  package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
-    const char  *model = package == NULL ? NULL : hwloc_obj_get_info_by_name(package, "CPUModel");
+    char        line[512];
+    FILE       *file;
+    hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+    const char *model = package == NULL ? NULL : hwloc_obj_get_info_by_name(package, "CPUModel");
 
     snprintf(text, size, "%s", model != NULL ? model : "unknown");
     if (model != NULL || (file = fopen("/proc/cpuinfo", "r")) == NULL) {

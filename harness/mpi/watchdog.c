@@ -24,12 +24,12 @@ enum {
 };
 
 /* Written by the measuring thread, read by the watchdog thread. */
-static atomic_uint_fast64_t moves;
+static atomic_uint_fast64_t  moves;
 static _Atomic(const char *) where;
-static atomic_uint_fast64_t step;
+static atomic_uint_fast64_t  step;
 
-/* Describe function and argument change together, under a lock of one word: the measuring thread takes
- * it around each wait, so it must cost next to nothing. */
+/* Describe function and argument change together, under a lock of one word: the measuring thread
+ * takes it around each wait, so it must cost next to nothing. */
 static atomic_flag            describe_lock = ATOMIC_FLAG_INIT;
 static k3_watchdog_describe_t describe_function;
 static const void            *describe_argument;

@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* sched_getaffinity */
+
 #include "harness/mpi/world.h"
 
 #include <limits.h>
@@ -24,7 +26,8 @@ typedef struct identity {
     char boot[BOOT_ID_SIZE];
 } identity_t;
 
-/* --- who sits where ------------------------------------------------------------------------------ */
+/* --- who sits where ------------------------------------------------------------------------------
+ */
 
 static void find_identity(identity_t *id)
 {
@@ -42,7 +45,8 @@ static void find_identity(identity_t *id)
     }
 }
 
-/* Numbers the nodes by their lowest rank. A rank is compared with the first rank of each node only. */
+/* Numbers the nodes by their lowest rank. A rank is compared with the first rank of each node only.
+ */
 static void number_nodes(k3_world_t *world, const identity_t *ids, int *first_of)
 {
     world->nodes = 0;
@@ -136,7 +140,8 @@ static k3_status_t find_nodes(k3_world_t *world, k3_error_t *err)
     return err->status;
 }
 
-/* --- start and end ------------------------------------------------------------------------------- */
+/* --- start and end -------------------------------------------------------------------------------
+ */
 
 k3_status_t k3_world_init(int *argc, char ***argv, k3_world_t *world, k3_error_t *err)
 {
@@ -149,7 +154,8 @@ k3_status_t k3_world_init(int *argc, char ***argv, k3_world_t *world, k3_error_t
     world->launcher = launch.launcher;
     world->comm = MPI_COMM_NULL;
     MPI_Initialized(&initialised);
-    if (!initialised && MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
+    if (!initialised &&
+        MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
         return k3_fail(err, K3_ERR_ENV, "MPI_Init_thread failed");
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &world->comm);
@@ -182,7 +188,8 @@ void k3_world_finalize(k3_world_t *world)
     MPI_Finalize();
 }
 
-/* --- one outcome for all ------------------------------------------------------------------------- */
+/* --- one outcome for all -------------------------------------------------------------------------
+ */
 
 k3_status_t k3_world_agree(const k3_world_t *world, k3_error_t *err)
 {
@@ -228,7 +235,8 @@ void k3_world_die(const k3_world_t *world, const k3_error_t *err)
     _exit(die_code);
 }
 
-/* --- options that must agree --------------------------------------------------------------------- */
+/* --- options that must agree ---------------------------------------------------------------------
+ */
 
 static uint64_t hash_text(const char *text)
 {
@@ -276,10 +284,10 @@ static void pick_two(int size, char (*texts)[SAME_TEXT], const uint64_t *hashes,
 static k3_status_t name_difference(const k3_world_t *world, const char *what, const char *text,
                                    uint64_t hash, k3_error_t *err)
 {
-    char        mine[SAME_TEXT];
-    char      (*texts)[SAME_TEXT] = calloc((size_t)world->size, sizeof(*texts));
-    uint64_t   *hashes = calloc((size_t)world->size, sizeof(*hashes));
-    k3_error_t  fault = K3_ERROR_INIT;
+    char mine[SAME_TEXT];
+    char(*texts)[SAME_TEXT] = calloc((size_t)world->size, sizeof(*texts));
+    uint64_t  *hashes = calloc((size_t)world->size, sizeof(*hashes));
+    k3_error_t fault = K3_ERROR_INIT;
 
     if (texts == NULL || hashes == NULL) {
         k3_fail(&fault, K3_ERR_USAGE, "%s differs between ranks", what);

@@ -1,0 +1,97 @@
+/* How messages move: the interface of an engine, a family of profiles executed by one piece of
+ * code.
+ *
+ * An engine gets a resolved cell and moves the rows of one iteration: dispatch brings latent rows
+ * to the ranks that hold their experts, expert shows what arrived, combine brings the results back
+ * and sums them at the origin. Everything that differs between backends of the family is read from
+ * the cell's profile.
+ *
+ * Rules: create allocates and registers everything; dispatch, expert and combine do not allocate,
+ * are called by every rank in every iteration (also with no rows), mark their phases in env->spans
+ * and yield while they wait. An engine includes this header and nothing of another engine;
+ * engines/skeleton.c is a template with comments. */
+#ifndef K3_ENGINES_ENGINE_H
+#define K3_ENGINES_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/engines/spans.h"
+#include "bench/plan/cell.h"
+#include "harness/mpi/qp.h"
+#include "harness/mpi/world.h"
+#include "kernels/kernels.h"
+
+enum { K3_ENGINE_VERSION = 1 };
+
+/* How long this rank waited for each source, summed over the counters of a source: from the begin
+ * of the wait until the source's signal was seen. */
+typedef struct k3_wait {
+    double   sum_us, max_us;
+    uint64_t count;
+} k3_wait_t;
+
+typedef struct k3_engine_env {
+    const k3_cell_t    *cell;
+    const k3_world_t   *world;
+    k3_fabric_t        *fabric;
+    const k3_kernels_t *kernels;
+    k3_spans_t         *spans;
+    k3_wait_t          *waits[K3_TRAFFIC_COUNT]; /* [R] each; the dispatch and combine waits */
+    bool                accounting;
+    unsigned            order_rounds; /* of the queue pairs' self-test */
+    int                 slow_peer;    /* fault injection, see k3_qps_config_t; -1: off */
+    unsigned            slow_qp;
+    double              slow_factor;
+} k3_engine_env_t;
+
+/* The rows that this rank dispatches. */
+typedef struct k3_rows {
+    uint64_t        count;
+    const uint16_t *latent;  /* [count][L] bf16 */
+    const int32_t  *ids;     /* [count][K], -1: not sent */
+    const float    *weights; /* [count][K] */
+} k3_rows_t;
+
+/* What one local expert has to do. The arrays live until the next call of expert. */
+typedef struct k3_expert_rows {
+    size_t             count;
+    k3_format_t        format;
+    const void *const *values;
+    const void *const *scales; /* NULL for bf16 */
+    uint16_t *const   *out;    /* where the [L] bf16 result of each row goes */
+} k3_expert_rows_t;
+
+typedef struct k3_engine_ops {
+    unsigned    version;
+    const char *name;
+
+    /* Collective. */
+    k3_status_t (*create)(const k3_engine_env_t *env, void **engine_p, k3_error_t *err);
+    void (*destroy)(void *engine);
+
+    k3_status_t (*dispatch)(void *engine, const k3_rows_t *rows, k3_error_t *err);
+    void (*expert)(void *engine, uint32_t local_expert, k3_expert_rows_t *work);
+    /* combined: [count][L] bf16: the complete weighted sums, or this rank's partial sums where the
+     * profile's combine is not complete. */
+    k3_status_t (*combine)(void *engine, const k3_rows_t *rows, uint16_t *combined,
+                           k3_error_t *err);
+
+    /* Closes the iteration's accounting; after the timed span. May be NULL. */
+    k3_status_t (*settle)(void *engine, k3_error_t *err);
+
+    /* The messages and signals of one dispatch by a bare loop without bookkeeping, until this
+     * rank's own arrived: the control that dispatch is held against. NULL: the engine has none. */
+    k3_status_t (*control)(void *engine, const k3_rows_t *rows, k3_error_t *err);
+
+    /* The queue pairs, NULL where the engine has none. */
+    k3_qps_t *(*qps)(void *engine);
+} k3_engine_ops_t;
+
+/* NULL: not built yet. */
+const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine);
+
+extern const k3_engine_ops_t k3_engine_gather, k3_engine_slab, k3_engine_mpi, k3_engine_null,
+    k3_engine_skeleton;
+
+#endif

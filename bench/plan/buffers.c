@@ -1,0 +1,195 @@
+#include "bench/plan/buffers.h"
+
+#include <stddef.h>
+
+#include "bench/plan/slab.h"
+#include "bench/plan/traffic.h"
+#include "harness/base/arith.h"
+#include "kernels/kernels.h"
+
+const char *const k3_buffer_names[] = {
+    "partial", "exchange",   "x",      "logits", "ids",    "gates",       "latent",     "combined",
+    "normed",  "shared_mid", "shared", "routed", "output", "expert_work", "dense_work", NULL};
+
+uint64_t k3_front_rows(const k3_cell_t *cell, uint32_t rank)
+{
+    const k3_layout_t *l = &cell->layout;
+
+    return cell->path.fast ? l->rows[rank] + l->padding[rank] : l->rows_global;
+}
+
+void k3_shared_slice(const k3_cell_t *cell, uint32_t rank, uint32_t *begin, uint32_t *end)
+{
+    uint32_t parts = cell->path.fast ? 1 : cell->layout.tp;
+
+    k3_layout_slice(cell->model.shared, 16, parts, cell->path.fast ? 0 : rank, begin, end);
+}
+
+/* Rows of the group with padding: what the attention leaves on each of its ranks. */
+static uint64_t group_slots(const k3_cell_t *cell, uint32_t rank)
+{
+    const k3_layout_t *l = &cell->layout;
+    uint32_t           first = k3_layout_group_first(l, rank);
+    uint64_t           n = 0;
+
+    for (uint32_t r = first; r < first + l->attn_tp; r++) {
+        n += l->rows[r] + l->padding[r];
+    }
+    return n;
+}
+
+static void plan_rows(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    const k3_model_t *model = &cell->model;
+    uint64_t          front = k3_front_rows(cell, rank), group = group_slots(cell, rank);
+    uint64_t          h = model->hidden, l = model->latent;
+    uint64_t          reduced = cell->path.fast ? 0 : front * (l + h) * 2;
+    uint32_t          begin, end;
+
+    k3_shared_slice(cell, rank, &begin, &end);
+    m->buffer[K3_BUF_PARTIAL] = group * h * 2;
+    /* Reduce-scatter: attn_tp contributions to the own rows; the all-reduces of the fallback
+     * receive as many bytes as one rank brings, in shares, and the all-gathers need none. */
+    m->buffer[K3_BUF_EXCHANGE] =
+        cell->path.fast ? front * h * 2 * cell->layout.attn_tp
+                        : k3_add(reduced, cell->layout.tp * (l + h) * 2 + group * h * 2);
+    m->buffer[K3_BUF_X] = front * h * 2;
+    m->buffer[K3_BUF_LOGITS] = front * model->experts * 4;
+    m->buffer[K3_BUF_IDS] = front * model->topk * 4;
+    m->buffer[K3_BUF_GATES] = front * model->topk * 4;
+    m->buffer[K3_BUF_LATENT] = model->latent_step ? front * l * 2 : 0;
+    m->buffer[K3_BUF_COMBINED] = front * (cell->path.fast ? l : l + h) * 2;
+    m->buffer[K3_BUF_NORMED] = model->latent_step ? front * l * 2 : 0;
+    m->buffer[K3_BUF_SHARED_MID] = front * 3 * (uint64_t)(end - begin) * 2;
+    m->buffer[K3_BUF_SHARED] = cell->path.fast ? front * h * 2 : 0;
+    m->buffer[K3_BUF_ROUTED] = model->latent_step ? front * h * 2 : 0;
+    m->buffer[K3_BUF_OUTPUT] = group * h * 2;
+}
+
+static k3_expert_shape_t slice_shape(const k3_cell_t *cell, uint32_t rank)
+{
+    uint32_t begin, end;
+
+    k3_layout_expert_slice(&cell->layout, &cell->model, rank, &begin, &end);
+    return (k3_expert_shape_t){cell->model.latent, end - begin, cell->model.weights,
+                               cell->model.activation};
+}
+
+bool k3_needs_dense(const k3_cell_t *cell)
+{
+    return cell->component == K3_COMPONENT_REGION;
+}
+
+bool k3_needs_experts(const k3_cell_t *cell)
+{
+    return (cell->component == K3_COMPONENT_REGION || cell->component == K3_COMPONENT_EXPERTS) &&
+           cell->profile->copy != K3_COPY_NONE;
+}
+
+static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    const k3_model_t *model = &cell->model;
+    k3_expert_shape_t shape = slice_shape(cell, rank);
+    uint64_t          front = k3_front_rows(cell, rank);
+    uint64_t          h = model->hidden;
+    uint32_t          begin, end;
+
+    k3_shared_slice(cell, rank, &begin, &end);
+    if (k3_needs_experts(cell)) {
+        m->buffer[K3_BUF_EXPERT_WORK] = k3_expert_work_bytes(&shape);
+        m->expert_weights = k3_mul(k3_layout_local_experts(&cell->layout, model),
+                                   k3_expert_layout(&shape, NULL, NULL));
+    }
+    if (k3_needs_dense(cell)) {
+        m->shared_expert = 3 * h * (end - begin) * 2;
+        m->dense_weights = k3_model_dense_bytes(model);
+        m->buffer[K3_BUF_DENSE_WORK] = k3_dense_bytes(model->experts, h, front);
+        if (model->latent_step) {
+            m->buffer[K3_BUF_DENSE_WORK] +=
+                k3_dense_bytes(model->latent, h, front) + k3_dense_bytes(h, model->latent, front);
+        }
+        if (end > begin) {
+            m->buffer[K3_BUF_DENSE_WORK] +=
+                2 * k3_dense_bytes(end - begin, h, front) + k3_dense_bytes(h, end - begin, front);
+        }
+    }
+}
+
+/* --- the engine
+ * ------------------------------------------------------------------------------------ */
+
+/* Rows that arrive at `rank`, over all sources: what packed receive buffers must hold. */
+uint64_t k3_rows_arriving(const k3_cell_t *cell, uint32_t rank)
+{
+    uint32_t local = k3_layout_local_experts(&cell->layout, &cell->model);
+    uint64_t n = 0;
+    int32_t  ids[K3_TOPK_MAX];
+
+    for (uint64_t row = 0; row < cell->layout.rows_global; row++) {
+        k3_routing_row(cell->routing, row, ids);
+        for (uint32_t k = 0; k < cell->model.topk; k++) {
+            n += ids[k] >= 0 && (uint32_t)ids[k] / local == rank / cell->layout.moe_tp;
+        }
+    }
+    return cell->path.all_rows ? n * cell->layout.tp : n;
+}
+
+static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    const k3_profile_t *p = cell->profile;
+    uint64_t            front = k3_front_rows(cell, rank), k = cell->model.topk;
+    uint64_t            arriving = 0;
+    k3_slab_t           slab;
+
+    switch (p->engine) {
+    case K3_ENGINE_SLAB:
+        k3_slab_plan(cell, &slab);
+        m->block = slab.bytes;
+        break;
+    case K3_ENGINE_MPI: {
+        uint32_t width = cell->model.latent, topk = cell->model.topk;
+
+        arriving = k3_rows_arriving(cell, rank);
+        m->engine = (front * k + arriving) *
+                    (k3_profile_dispatch_record(p, cell->dispatch_format, width, topk) +
+                     k3_profile_combine_record(p, cell->combine_format, width, topk));
+        break;
+    }
+    case K3_ENGINE_GATHER:
+        m->engine = k3_rows_arriving(cell, rank) * cell->model.latent * 2;
+        break;
+    default:
+        break;
+    }
+}
+
+void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory)
+{
+    *memory = (k3_memory_t){0};
+    plan_rows(cell, rank, memory);
+    plan_weights(cell, rank, memory);
+    plan_engine(cell, rank, memory);
+    memory->total = k3_add(memory->block, memory->engine);
+    for (int b = 0; b < K3_BUF_COUNT; b++) {
+        memory->total = k3_add(memory->total, memory->buffer[b]);
+    }
+    memory->total = k3_add(memory->total, memory->expert_weights);
+    memory->total = k3_add(memory->total, memory->shared_expert + memory->dense_weights);
+}
+
+uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
+                           uint32_t *ranks)
+{
+    uint64_t    total = 0;
+    k3_memory_t memory;
+
+    *ranks = 0;
+    for (uint32_t r = 0; r < cell->layout.tp; r++) {
+        if (real_node_of == NULL || real_node_of[r] == node) {
+            k3_memory_plan(cell, r, &memory);
+            total = k3_add(total, memory.total);
+            ++*ranks;
+        }
+    }
+    return total;
+}

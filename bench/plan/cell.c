@@ -1,0 +1,286 @@
+#include "bench/plan/cell.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/base/arith.h"
+#include "harness/base/memory.h"
+#include "harness/base/options.h"
+
+enum { DEFAULT_RANKS_PER_NODE = 8 };
+
+const char *const k3_component_names[] = {"region",  "pair",    "dispatch", "combine",
+                                          "experts", "control", NULL};
+
+static const char *const generation_names[] = {"k3", "stock", NULL};
+static const char *const fabric_names[] = {"ib", "roce", NULL};
+
+static const char *text_or(const char *text, const char *fallback)
+{
+    return text != NULL ? text : fallback;
+}
+
+/* --- layout, rows, nodes
+ * --------------------------------------------------------------------------- */
+
+static k3_status_t resolve_layout(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    k3_layout_request_t layout = {
+        .world = q->world,
+        .tp = q->tp,
+        .dp = q->dp,
+        .cp = q->cp,
+        .ep = q->ep,
+        .spans = cell->profile->spans_ep,
+        .tokens = q->tokens,
+        .skew = q->skew,
+    };
+
+    return k3_layout_create(&layout, &cell->model, &cell->layout, err);
+}
+
+static k3_status_t resolve_nodes(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    uint32_t tp = cell->layout.tp;
+    uint32_t per = q->ranks_per_node != 0 ? q->ranks_per_node : DEFAULT_RANKS_PER_NODE;
+
+    if (k3_alloc("node of each rank", tp, sizeof(int), (void **)&cell->node_of, err) != K3_OK) {
+        return err->status;
+    }
+    if (q->nodes_as != 0) {
+        if (q->nodes_as > tp || tp % q->nodes_as != 0) {
+            return k3_fail(err, K3_ERR_USAGE, "nodes-as %llu does not divide the %u ranks",
+                           (unsigned long long)q->nodes_as, tp);
+        }
+        per = tp / (uint32_t)q->nodes_as;
+        cell->virtual_nodes = true;
+    }
+    for (uint32_t r = 0; r < tp; r++) {
+        cell->node_of[r] = q->node_of != NULL && q->nodes_as == 0 ? q->node_of[r] : (int)(r / per);
+        if ((uint32_t)cell->node_of[r] + 1 > cell->nodes) {
+            cell->nodes = (uint32_t)cell->node_of[r] + 1;
+        }
+    }
+    return K3_OK;
+}
+
+/* The bound must hold whatever the path: on the fallback a spanning backend dispatches all rows. */
+static k3_status_t resolve_bound(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_layout_t *l = &cell->layout;
+    uint64_t           bound = q->max_tokens;
+
+    for (uint32_t r = 0; r < l->tp && q->max_tokens != 0; r++) {
+        if (l->rows[r] > q->max_tokens) {
+            return k3_fail(err, K3_ERR_USAGE, "rank %u holds %llu rows, max-tokens is %llu", r,
+                           (unsigned long long)l->rows[r], (unsigned long long)q->max_tokens);
+        }
+    }
+    if (bound == 0) {
+        bound = l->rows_max > l->tokens ? l->rows_max : l->tokens;
+        bound = bound == 0 ? 1 : bound;
+    }
+    cell->max_tokens = cell->path.all_rows ? k3_mul(bound, l->tp) : bound;
+    return K3_OK;
+}
+
+/* --- formats and runner
+ * ---------------------------------------------------------------------------- */
+
+static k3_status_t resolve_format(const char *option, const char *text, unsigned allowed,
+                                  k3_format_t fallback, uint32_t width, const k3_profile_t *profile,
+                                  k3_format_t *format, k3_error_t *err)
+{
+    size_t index = fallback;
+
+    if (text != NULL && strcmp(text, "auto") != 0 &&
+        k3_parse_name(option, text, k3_format_names, &index, err) != K3_OK) {
+        return err->status;
+    }
+    *format = (k3_format_t)index;
+    if ((allowed & K3_BIT(index)) == 0) {
+        char   list[64] = "";
+        size_t used = 0;
+
+        for (unsigned f = 0; f < K3_FORMAT_COUNT; f++) {
+            if ((allowed & K3_BIT(f)) != 0) {
+                used +=
+                    (size_t)snprintf(list + used, sizeof(list) - used, " %s", k3_format_names[f]);
+            }
+        }
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: %s %s is not one of its formats:%s",
+                       profile->name, option, k3_format_names[index], list);
+    }
+    if (width % k3_format_group(*format) != 0) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: width %u is not a multiple of the %zu values that share a scale in %s",
+                       profile->name, width, k3_format_group(*format), k3_format_names[index]);
+    }
+    return K3_OK;
+}
+
+static k3_status_t resolve_formats(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_profile_t *p = cell->profile;
+
+    if (resolve_format("dispatch-dtype", q->dispatch_dtype, p->dispatch_formats, p->dispatch_auto,
+                       cell->model.latent, p, &cell->dispatch_format, err) != K3_OK ||
+        resolve_format("combine-dtype", q->combine_dtype, p->combine_formats, p->combine_auto,
+                       cell->model.latent, p, &cell->combine_format, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_runner_find(text_or(q->runner, "auto"), p, &cell->runner, err);
+}
+
+/* --- path, queue pairs, limits
+ * ----------------------------------------------------------------------- */
+
+static k3_status_t resolve_path(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_path_rule_t *rule;
+    size_t                choice;
+
+    if (k3_path_rule_find(text_or(q->path_rule, "registry"), &rule, err) != K3_OK ||
+        k3_parse_name("path", text_or(q->path, "auto"), k3_path_choice_names, &choice, err) !=
+            K3_OK) {
+        return err->status;
+    }
+    return k3_path_resolve(cell->profile, rule, (k3_path_choice_t)choice, cell->layout.attn_tp,
+                           &cell->path, err);
+}
+
+static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    uint32_t         tp = cell->layout.tp;
+    k3_limit_facts_t facts = {
+        .model = cell->model.name,
+        .topk = cell->model.topk,
+        .width = cell->model.latent,
+        .experts = cell->model.experts,
+        .ranks = tp,
+        .ranks_per_node = (tp + cell->nodes - 1) / cell->nodes,
+        .nodes = cell->nodes,
+        .dp = cell->layout.dp,
+        .max_tokens = cell->max_tokens,
+        .dispatch_format = cell->dispatch_format,
+        .combine_format = cell->combine_format,
+        .p2p = cell->p2p,
+        .generation = cell->generation,
+    };
+
+    if (k3_profile_check(cell->profile, &facts, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_profile_qps(cell->profile, tp, cell->model.experts, cell->fabric, q->qps, &cell->qps,
+                          err);
+}
+
+static k3_status_t refuse_cp(const k3_cell_t *cell, k3_error_t *err)
+{
+    if (cell->layout.cp == 1) {
+        return K3_OK;
+    }
+    if (cell->model.latent_step) {
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "cp %u with model %s: upstream has no path in which context parallelism changes "
+            "the dispatch of a Kimi-K3 model (cp must be 1)",
+            cell->layout.cp, cell->model.name);
+    }
+    if (!cell->profile->context_parallel) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: cp %u is not allowed by upstream (cp must be 1)", cell->profile->name,
+                       cell->layout.cp);
+    }
+    return K3_OK;
+}
+
+/* --- names
+ * ------------------------------------------------------------------------------------------- */
+
+static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    size_t generation, fabric, component;
+
+    if (k3_model_parse(text_or(q->model, "tiny"), &cell->model, err) != K3_OK ||
+        k3_registry_find(text_or(q->backend, "none"), &cell->profile, err) != K3_OK ||
+        k3_parse_name("fabric", text_or(q->fabric, "ib"), fabric_names, &fabric, err) != K3_OK ||
+        k3_parse_name("component", text_or(q->component, "region"), k3_component_names, &component,
+                      err) != K3_OK) {
+        return err->status;
+    }
+    generation = cell->model.wide_limits ? K3_GENERATION_K3 : K3_GENERATION_STOCK;
+    if (q->generation != NULL && strcmp(q->generation, "auto") != 0 &&
+        k3_parse_name("generation", q->generation, generation_names, &generation, err) != K3_OK) {
+        return err->status;
+    }
+    cell->generation = (k3_generation_t)generation;
+    cell->fabric = (k3_fabric_type_t)fabric;
+    cell->component = (k3_component_t)component;
+    cell->p2p = q->p2p;
+    cell->seed = q->seed;
+    return K3_OK;
+}
+
+static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    k3_routing_request_t routing = {
+        .text = text_or(q->routing, "uniform"),
+        .seed = q->seed,
+        .experts = cell->model.experts,
+        .topk = cell->model.topk,
+        .ranks = cell->layout.tp,
+        .rows = cell->layout.rows_global,
+    };
+
+    snprintf(cell->routing_text, sizeof(cell->routing_text), "%s", routing.text);
+    return k3_routing_create(&routing, &cell->routing, err);
+}
+
+static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
+{
+    const k3_layout_t *l = &cell->layout;
+
+    snprintf(cell->key, sizeof(cell->key),
+             "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u/t%llu.m%llu.%s/%s.s%llu/%s.%s/%s.%s.%s/q%u.%s.%s/%s",
+             cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp,
+             l->dp, l->cp, l->ep, cell->nodes, (unsigned long long)l->tokens,
+             (unsigned long long)cell->max_tokens, text_or(q->skew, "equal"), cell->routing_text,
+             (unsigned long long)cell->seed, cell->path.rule->name,
+             cell->path.fast ? "fast" : "fallback", cell->runner->name,
+             k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
+             cell->qps.active, fabric_names[cell->fabric], cell->p2p ? "p2p" : "nop2p",
+             k3_component_names[cell->component]);
+}
+
+k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err)
+{
+    memset(cell, 0, sizeof(*cell));
+    if (resolve_choices(request, cell, err) != K3_OK ||
+        resolve_layout(request, cell, err) != K3_OK || refuse_cp(cell, err) != K3_OK ||
+        resolve_nodes(request, cell, err) != K3_OK || resolve_path(request, cell, err) != K3_OK ||
+        resolve_bound(request, cell, err) != K3_OK ||
+        resolve_formats(request, cell, err) != K3_OK ||
+        resolve_limits(request, cell, err) != K3_OK ||
+        resolve_routing(request, cell, err) != K3_OK) {
+        k3_cell_destroy(cell);
+        return err->status;
+    }
+    write_key(request, cell);
+    return K3_OK;
+}
+
+void k3_cell_destroy(k3_cell_t *cell)
+{
+    k3_routing_destroy(cell->routing);
+    k3_free(cell->node_of);
+    k3_layout_destroy(&cell->layout);
+    cell->routing = NULL;
+    cell->node_of = NULL;
+}
+
+void k3_cell_dispatched(const k3_cell_t *cell, uint32_t rank, uint64_t *first, uint64_t *count)
+{
+    *first = cell->path.all_rows ? 0 : cell->layout.first_row[rank];
+    *count = cell->path.all_rows ? cell->layout.rows_global : cell->layout.rows[rank];
+}

@@ -1,0 +1,105 @@
+/* Why the tolerances are what they are.
+ *
+ * Measured code and oracle round at the same points and sum in another order. An f32 sum differs by
+ * a few 1e-7 of the row's rms (1e-6 for long rows), and that shows only where it tips a rounding:
+ * one in some thousand bf16 values flips to its neighbour, 2^-8 to 2^-7 of the value away. So
+ * errors are rare and of known size, and an element may be off by a few flips:
+ *
+ *   weights   f32 exp and division: some 1e-6
+ *   logits    the f32 sum itself: 2^-24 times the root of up to 7168 terms is 5e-6, at four sigma
+ * 2e-5 latent    one bf16 flip: 2^-7 combined  the flip of the sum, 2^-7; the flip of an expert's
+ * output, 2^-7 times the expert's share of the row (weights of about 1/K give terms of about
+ * 1/sqrt(K) of the row's rms; half as much again for unequal weights); where ranks round their own
+ * sums, once more; and a flip of one value of the middle. That value is up to 4 times the rms,
+ * moves by one step of the middle's format and meets a weight of up to 3.1 times the rms, one of I
+ * products. output    flips of the routed part, the shared part and their sum, each value up to two
+ * to three times the row's rms: 4 * 2^-7
+ *
+ * As a whole a row is much closer, since flips are rare: 0.2 % and one flip of the middle. A
+ * rounding that is missing or added is in every element: 2.6 % for e4m3 of the input or middle, 1.6
+ * % for one bf16 rounding of gate and up in front of an e4m3 middle (it tips 3 % of the codes). */
+#include <math.h>
+
+#include "bench/region/oracle_internal.h"
+
+static const double ulp = 0x1p-7; /* largest step between bf16 values, relative */
+
+/* The step to a neighbouring code relative to the value, typical. */
+static double typical_step(k3_format_t format)
+{
+    switch (format) {
+    case K3_FORMAT_FP8:
+    case K3_FORMAT_MXFP8:
+        return 0.09;
+    case K3_FORMAT_MXFP4:
+        return 0.35;
+    case K3_FORMAT_INT8:
+        return 0.02;
+    default:
+        return 0x1p-8;
+    }
+}
+
+static void stand_in_limits(const k3_cell_t *cell, k3_oracle_limits_t *limits)
+{
+    /* Products are exact up to one rounding; only fused multiply-adds may tip the sum's. */
+    limits->element[K3_STAGE_COMBINED] = 1.01 * ulp;
+    limits->row[K3_STAGE_COMBINED] = 1e-3;
+    (void)cell;
+}
+
+static void combined_limits(const k3_cell_t *cell, k3_oracle_limits_t *limits)
+{
+    double share = fmin(1.0, 1.5 / sqrt((double)cell->model.topk));
+    double one_value = 4.0 / sqrt((double)cell->model.intermediate);
+    double middle = typical_step(cell->runner->recipe.middle) * one_value * share;
+    double roundings = k3_oracle_combine_rule(cell) == K3_RULE_RANKS ? 2.0 : 1.0;
+
+    limits->element[K3_STAGE_COMBINED] = 0.002 + ulp * (1.0 + roundings * share) + 3.1 * middle;
+    limits->row[K3_STAGE_COMBINED] = 0.002 + middle;
+    if (cell->combine_format != K3_FORMAT_BF16) { /* a flip may move a group's scale */
+        limits->element[K3_STAGE_COMBINED] += 3.0 * share * typical_step(cell->combine_format);
+        limits->row[K3_STAGE_COMBINED] += 0.1 * share * typical_step(cell->combine_format);
+    }
+}
+
+void k3_oracle_limits(const k3_cell_t *cell, bool stand_in, k3_oracle_limits_t *limits)
+{
+    *limits = (k3_oracle_limits_t){
+        .element = {[K3_STAGE_LOGITS] = 1e-4,
+                    [K3_STAGE_WEIGHTS] = 1e-5,
+                    [K3_STAGE_LATENT] = cell->model.latent_step ? 1.01 * ulp : 0.0,
+                    [K3_STAGE_OUTPUT] = 4.0 * ulp},
+        .row = {[K3_STAGE_LOGITS] = 3e-5,
+                [K3_STAGE_WEIGHTS] = 1e-5,
+                [K3_STAGE_LATENT] = cell->model.latent_step ? 2e-3 : 0.0,
+                [K3_STAGE_OUTPUT] = 3e-3},
+    };
+    if (stand_in) {
+        stand_in_limits(cell, limits);
+    } else {
+        combined_limits(cell, limits);
+    }
+}
+
+static bool has_stand_in(const k3_cell_t *cell)
+{
+    return cell->component == K3_COMPONENT_PAIR || cell->component == K3_COMPONENT_DISPATCH ||
+           cell->component == K3_COMPONENT_COMBINE || cell->component == K3_COMPONENT_CONTROL;
+}
+
+double k3_oracle_tolerance(const k3_cell_t *cell, k3_stage_t stage)
+{
+    k3_oracle_limits_t limits;
+
+    k3_oracle_limits(cell, has_stand_in(cell), &limits);
+    return limits.element[stage];
+}
+
+double k3_oracle_row_tolerance(const k3_cell_t *cell, k3_stage_t stage)
+{
+    k3_oracle_limits_t limits;
+
+    k3_oracle_limits(cell, has_stand_in(cell), &limits);
+    return limits.row[stage];
+}

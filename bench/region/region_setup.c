@@ -1,0 +1,228 @@
+/* Set-up and tear-down of the region of one rank, and the inputs of an iteration. */
+#include <string.h>
+
+#include "bench/region/inputs.h"
+#include "bench/region/region.h"
+#include "harness/base/memory.h"
+
+/* --- tables ---------------------------------------------------------------------------------------------- */
+
+static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
+{
+    k3_memory_t memory;
+    uint32_t    ranks = r->cell->layout.tp;
+
+    k3_memory_plan(r->cell, (uint32_t)r->world->rank, &memory);
+    for (int b = 0; b < K3_BUF_COUNT; b++) {
+        /* Dense layers bring their own work space. */
+        if (b != K3_BUF_DENSE_WORK &&
+            k3_alloc(k3_buffer_names[b], memory.buffer[b], 1, &r->buffer[b], err) != K3_OK) {
+            return err->status;
+        }
+    }
+    for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
+        if (k3_alloc("wait table", ranks, sizeof(k3_wait_t), &r->waits[t], err) != K3_OK) {
+            return err->status;
+        }
+    }
+    if (k3_alloc("shares", r->cell->layout.attn_tp, sizeof(uint64_t), &r->attn_share, err) != K3_OK ||
+        k3_alloc("shares", ranks, sizeof(uint64_t), &r->row_share, err) != K3_OK) {
+        return err->status;
+    }
+    r->logits   = r->buffer[K3_BUF_LOGITS];
+    r->ids      = r->buffer[K3_BUF_IDS];
+    r->gates    = r->buffer[K3_BUF_GATES];
+    r->combined = r->buffer[K3_BUF_COMBINED];
+    return K3_OK;
+}
+
+static void fill_shares(k3_region_t *r)
+{
+    const k3_layout_t *l     = &r->cell->layout;
+    uint64_t           units = r->cell->model.hidden / K3_UNIT;
+    uint32_t           first = k3_layout_group_first(l, (uint32_t)r->world->rank);
+
+    r->group_rows = k3_layout_group_rows(l, (uint32_t)r->world->rank);
+    for (uint32_t a = 0; a < l->attn_tp; a++) {
+        uint64_t slots = l->rows[first + a] + l->padding[first + a];
+
+        r->attn_share[a] = slots * units;
+        r->group_slots += slots;
+    }
+    for (uint32_t i = 0; i < l->tp; i++) {
+        r->row_share[i] = l->rows[i] * units;
+    }
+}
+
+static k3_status_t fill_routing(k3_region_t *r, k3_error_t *err)
+{
+    uint32_t topk = r->cell->model.topk;
+    uint64_t first, count;
+
+    k3_cell_dispatched(r->cell, (uint32_t)r->world->rank, &first, &count);
+    if (!r->cell->path.fast) {
+        first = 0;
+        count = r->cell->layout.rows_global;
+    }
+    r->rows = count;
+    if (k3_alloc("routing", count, topk * sizeof(int32_t), &r->routed_ids, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        k3_routing_row(r->cell->routing, first + i, r->routed_ids + i * topk);
+    }
+    return K3_OK;
+}
+
+static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
+{
+    uint32_t local = k3_layout_local_experts(&r->cell->layout, &r->cell->model);
+    uint32_t first = k3_layout_first_expert(&r->cell->layout, &r->cell->model, (uint32_t)r->world->rank);
+
+    if (k3_alloc("stand-in factors", local, sizeof(float), &r->factors, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint32_t e = 0; e < local; e++) {
+        r->factors[e] = k3_stand_in_factor(first + e);
+    }
+    return K3_OK;
+}
+
+/* --- engine ------------------------------------------------------------------------------------------------ */
+
+static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *options, k3_error_t *err)
+{
+    const k3_fault_t *f    = &options->fault;
+    bool              slow = f->slow_src == r->world->rank;
+    k3_engine_env_t   env  = {
+           .cell         = r->cell,
+           .world        = r->world,
+           .fabric       = options->fabric,
+           .kernels      = r->kernels,
+           .spans        = &r->spans,
+           .waits        = {r->waits[0], r->waits[1], r->waits[2]},
+           .accounting   = options->accounting,
+           .order_rounds = options->order_rounds,
+           .slow_peer    = slow ? f->slow_dst : -1,
+           .slow_qp      = slow ? f->slow_qp : 0,
+           .slow_factor  = slow ? f->slow_factor : 1.0,
+    };
+    uint64_t begin = k3_clock_now();
+
+    k3_watchdog_tick("set-up: queue pairs and buffers", 0);
+    r->ops->create(&env, &r->engine, err);
+    r->setup_queue_pairs_us = k3_clock_us(k3_clock_now() - begin);
+    return err->status;
+}
+
+static k3_status_t setup_local(k3_region_t *r, const k3_region_options_t *options, k3_error_t *err)
+{
+    r->kernels = k3_kernels_cpu(options->isa);
+    if (r->kernels == NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "isa %s is not usable on this processor", options->isa);
+    }
+    if (alloc_buffers(r, err) != K3_OK || fill_routing(r, err) != K3_OK || fill_factors(r, err) != K3_OK ||
+        k3_weights_create(r->cell, (uint32_t)r->world->rank, k3_needs_experts(r->cell),
+                          k3_needs_dense(r->cell), &r->weights, err) != K3_OK) {
+        return err->status;
+    }
+    fill_shares(r);
+    return K3_OK;
+}
+
+k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
+                             const k3_region_options_t *options, k3_region_t *region, k3_error_t *err)
+{
+    uint32_t group = k3_layout_group(&cell->layout, (uint32_t)world->rank);
+
+    memset(region, 0, sizeof(*region));
+    region->attn.comm = region->all.comm = MPI_COMM_NULL;
+    region->cell      = cell;
+    region->world     = world;
+    region->ops       = k3_engine_find(cell->profile->engine);
+    region->fault     = options->fault;
+    region->stand_in  = cell->component != K3_COMPONENT_REGION && cell->component != K3_COMPONENT_EXPERTS;
+    region->spans.stall_phase = options->fault.stall_rank == world->rank ? options->fault.stall_phase : -1;
+    region->spans.stall_ms    = options->fault.stall_ms;
+    setup_local(region, options, err);
+    if (k3_world_agree(world, err) == K3_OK) {
+        k3_group_create(world->comm, (int)group, world->rank, &region->attn, err);
+        k3_group_create(world->comm, 0, world->rank, &region->all, err);
+        if (k3_world_agree(world, err) == K3_OK) {
+            create_engine(region, options, err);
+            k3_world_agree(world, err);
+        }
+    }
+    if (err->status != K3_OK) {
+        k3_region_destroy(region);
+    }
+    return err->status;
+}
+
+void k3_region_destroy(k3_region_t *r)
+{
+    if (r->engine != NULL) {
+        r->ops->destroy(r->engine);
+    }
+    k3_group_destroy(&r->all);
+    k3_group_destroy(&r->attn);
+    k3_weights_destroy(&r->weights);
+    k3_free(r->factors);
+    k3_free(r->routed_ids);
+    k3_free(r->row_share);
+    k3_free(r->attn_share);
+    for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
+        k3_free(r->waits[t]);
+    }
+    for (int b = 0; b < K3_BUF_COUNT; b++) {
+        k3_free(r->buffer[b]);
+    }
+    memset(r, 0, sizeof(*r));
+    r->attn.comm = r->all.comm = MPI_COMM_NULL;
+}
+
+/* --- inputs ------------------------------------------------------------------------------------------------- */
+
+static void fill_partial(k3_region_t *r, uint64_t payload)
+{
+    const k3_layout_t *l       = &r->cell->layout;
+    uint32_t           rank    = (uint32_t)r->world->rank;
+    uint64_t           h       = r->cell->model.hidden;
+    uint64_t           first   = l->first_row[k3_layout_group_first(l, rank)];
+    uint16_t          *partial = r->buffer[K3_BUF_PARTIAL];
+
+    for (uint64_t i = 0; i < r->group_rows; i++) {
+        k3_input_partial(&r->cell->model, r->cell->seed, payload, first + i, rank % l->attn_tp, l->attn_tp,
+                         partial + i * h);
+    }
+    memset(partial + r->group_rows * h, 0, (r->group_slots - r->group_rows) * h * sizeof(uint16_t));
+}
+
+/* Without the front the latent rows come straight from the generator, as rows of width L, and the weights
+ * fall with k and sum to one. */
+static void fill_latent(k3_region_t *r, uint64_t payload)
+{
+    k3_model_t latent = r->cell->model;
+    uint32_t   topk = latent.topk, width = latent.latent;
+    uint64_t   first, count;
+
+    latent.hidden = width;
+    r->latent     = r->buffer[latent.latent_step ? K3_BUF_LATENT : K3_BUF_X];
+    k3_cell_dispatched(r->cell, (uint32_t)r->world->rank, &first, &count);
+    for (uint64_t i = 0; i < r->rows; i++) {
+        k3_input_partial(&latent, r->cell->seed, payload, first + i, 0, 1, r->latent + i * width);
+        for (uint32_t k = 0; k < topk; k++) {
+            r->gates[i * topk + k] = (float)(2.0 * (topk - k) / ((double)topk * (topk + 1)));
+        }
+    }
+    memcpy(r->ids, r->routed_ids, r->rows * topk * sizeof(int32_t));
+}
+
+void k3_region_fill(k3_region_t *r, uint64_t payload)
+{
+    if (r->cell->component == K3_COMPONENT_REGION) {
+        fill_partial(r, payload);
+    } else {
+        fill_latent(r, payload);
+    }
+}

@@ -1,0 +1,189 @@
+#include "bench/region/weights.h"
+
+#include <string.h>
+
+#include "bench/plan/buffers.h"
+#include "harness/base/memory.h"
+#include "harness/mpi/clock.h"
+#include "harness/mpi/watchdog.h"
+
+void k3_weights_destroy(k3_weights_t *w)
+{
+    k3_dense_t *dense[] = {w->gate, w->down, w->up, w->shared_gate, w->shared_up, w->shared_down};
+
+    for (size_t i = 0; i < sizeof(dense) / sizeof(dense[0]); i++) {
+        k3_dense_destroy(dense[i]);
+    }
+    for (int t = 0; t < K3_TENSOR_COUNT; t++) {
+        k3_free(w->tensor[t]);
+    }
+    k3_free(w->bias);
+    k3_free(w->block);
+    memset(w, 0, sizeof(*w));
+}
+
+/* --- experts
+ * ----------------------------------------------------------------------------------------- */
+
+void k3_weights_expert(const k3_weights_t *w, uint32_t local_expert, k3_expert_weights_t *expert)
+{
+    k3_expert_layout(&w->shape, w->block + local_expert * w->pitch, expert);
+}
+
+/* Bytes of values and scales of one row of a matrix with `columns` columns. */
+static void row_bytes(k3_weight_format_t format, uint32_t columns, size_t *values, size_t *scales)
+{
+    *values = format == K3_WEIGHT_MXFP4 ? columns / 2 : columns;
+    *scales = format == K3_WEIGHT_MXFP4 ? columns / 32 : columns / 128 * sizeof(float);
+}
+
+static void fill_matrix(const k3_cell_t *cell, uint32_t expert, k3_expert_matrix_t matrix,
+                        uint32_t row0, uint32_t rows, uint32_t begin, uint32_t end, uint8_t *values,
+                        uint8_t *scales)
+{
+    k3_weight_format_t format = cell->model.weights;
+    size_t             value_bytes, scale_bytes;
+
+    row_bytes(format, end - begin, &value_bytes, &scale_bytes);
+    for (uint32_t r = 0; r < rows; r++) {
+        /* A block scale belongs to 128 rows. */
+        size_t scale_row = format == K3_WEIGHT_MXFP4 ? r : r / 128;
+
+        k3_expert_row(&cell->model, cell->seed, expert, matrix, row0 + r, begin, end,
+                      values + r * value_bytes, scales + scale_row * scale_bytes);
+    }
+}
+
+static k3_status_t fill_experts(const k3_cell_t *cell, uint32_t rank, k3_weights_t *w,
+                                k3_error_t *err)
+{
+    uint32_t first = k3_layout_first_expert(&cell->layout, &cell->model, rank);
+    uint32_t begin, end;
+
+    k3_layout_expert_slice(&cell->layout, &cell->model, rank, &begin, &end);
+    w->shape = (k3_expert_shape_t){cell->model.latent, end - begin, cell->model.weights,
+                                   cell->model.activation};
+    w->experts = k3_layout_local_experts(&cell->layout, &cell->model);
+    w->pitch = k3_expert_layout(&w->shape, NULL, NULL);
+    if (k3_alloc("expert weights", w->experts, w->pitch, &w->block, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint32_t x = 0; x < w->experts; x++) {
+        k3_expert_weights_t e;
+
+        k3_watchdog_tick("set-up: expert weights", x);
+        k3_weights_expert(w, x, &e);
+        /* The block is ours: the views are const for the kernels only. */
+        fill_matrix(cell, first + x, K3_MATRIX_W1, begin, end - begin, 0, w->shape.latent,
+                    w->block + (e.w1 - w->block),
+                    w->block + ((const uint8_t *)e.w1_scale - w->block));
+        fill_matrix(cell, first + x, K3_MATRIX_W3, begin, end - begin, 0, w->shape.latent,
+                    w->block + (e.w3 - w->block),
+                    w->block + ((const uint8_t *)e.w3_scale - w->block));
+        fill_matrix(cell, first + x, K3_MATRIX_W2, 0, w->shape.latent, begin, end,
+                    w->block + (e.w2 - w->block),
+                    w->block + ((const uint8_t *)e.w2_scale - w->block));
+    }
+    return K3_OK;
+}
+
+/* --- dense parts
+ * --------------------------------------------------------------------------------------- */
+
+/* Rows [row0, row0 + rows) and columns [begin, end) of a tensor. */
+static k3_status_t fill_tensor(const k3_cell_t *cell, k3_tensor_t tensor, uint32_t row0,
+                               uint32_t rows, uint32_t begin, uint32_t end, k3_weights_t *w,
+                               k3_error_t *err)
+{
+    uint64_t columns = end - begin;
+
+    if (k3_alloc("dense weights", rows, columns * 2, &w->tensor[tensor], err) != K3_OK) {
+        return err->status;
+    }
+    k3_watchdog_tick("set-up: dense weights", (uint64_t)tensor);
+    for (uint32_t r = 0; r < rows; r++) {
+        k3_tensor_row(&cell->model, cell->seed, tensor, row0 + r, begin, end,
+                      w->tensor[tensor] + r * columns);
+    }
+    return K3_OK;
+}
+
+static k3_status_t prepare(const k3_weights_t *w, k3_tensor_t tensor, uint64_t n, uint64_t k,
+                           uint64_t rows, k3_dense_t **dense, k3_error_t *err)
+{
+    *dense = k3_dense_create(w->tensor[tensor], n, k, rows);
+    if (*dense == NULL) {
+        return k3_fail(err, K3_ERR_ENV, "%s refused a dense layer of %llu x %llu for %llu rows",
+                       k3_dense_library(), (unsigned long long)n, (unsigned long long)k,
+                       (unsigned long long)rows);
+    }
+    return K3_OK;
+}
+
+static k3_status_t fill_front(const k3_cell_t *cell, uint64_t rows, k3_weights_t *w,
+                              k3_error_t *err)
+{
+    const k3_model_t *m = &cell->model;
+
+    if (k3_alloc("router bias", m->experts, sizeof(float), &w->bias, err) != K3_OK ||
+        fill_tensor(cell, K3_TENSOR_GATE, 0, m->experts, 0, m->hidden, w, err) != K3_OK ||
+        prepare(w, K3_TENSOR_GATE, m->experts, m->hidden, rows, &w->gate, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint32_t e = 0; e < m->experts; e++) {
+        w->bias[e] = k3_router_bias(cell->seed, e);
+    }
+    if (!m->latent_step) {
+        return K3_OK;
+    }
+    if (fill_tensor(cell, K3_TENSOR_LATENT_DOWN, 0, m->latent, 0, m->hidden, w, err) != K3_OK ||
+        fill_tensor(cell, K3_TENSOR_LATENT_NORM, 0, 1, 0, m->latent, w, err) != K3_OK ||
+        fill_tensor(cell, K3_TENSOR_LATENT_UP, 0, m->hidden, 0, m->latent, w, err) != K3_OK ||
+        prepare(w, K3_TENSOR_LATENT_DOWN, m->latent, m->hidden, rows, &w->down, err) != K3_OK ||
+        prepare(w, K3_TENSOR_LATENT_UP, m->hidden, m->latent, rows, &w->up, err) != K3_OK) {
+        return err->status;
+    }
+    return K3_OK;
+}
+
+static k3_status_t fill_shared(const k3_cell_t *cell, uint32_t rank, uint64_t rows, k3_weights_t *w,
+                               k3_error_t *err)
+{
+    const k3_model_t *m = &cell->model;
+    uint32_t          begin, end;
+
+    k3_shared_slice(cell, rank, &begin, &end);
+    if (end == begin) {
+        return K3_OK;
+    }
+    if (fill_tensor(cell, K3_TENSOR_SHARED_GATE, begin, end - begin, 0, m->hidden, w, err) !=
+            K3_OK ||
+        fill_tensor(cell, K3_TENSOR_SHARED_UP, begin, end - begin, 0, m->hidden, w, err) != K3_OK ||
+        fill_tensor(cell, K3_TENSOR_SHARED_DOWN, 0, m->hidden, begin, end, w, err) != K3_OK ||
+        prepare(w, K3_TENSOR_SHARED_GATE, end - begin, m->hidden, rows, &w->shared_gate, err) !=
+            K3_OK ||
+        prepare(w, K3_TENSOR_SHARED_UP, end - begin, m->hidden, rows, &w->shared_up, err) !=
+            K3_OK ||
+        prepare(w, K3_TENSOR_SHARED_DOWN, m->hidden, end - begin, rows, &w->shared_down, err) !=
+            K3_OK) {
+        return err->status;
+    }
+    return K3_OK;
+}
+
+k3_status_t k3_weights_create(const k3_cell_t *cell, uint32_t rank, bool experts, bool dense,
+                              k3_weights_t *weights, k3_error_t *err)
+{
+    uint64_t rows = k3_front_rows(cell, rank);
+    uint64_t begin = k3_clock_now();
+
+    memset(weights, 0, sizeof(*weights));
+    if ((experts && fill_experts(cell, rank, weights, err) != K3_OK) ||
+        (dense && (fill_front(cell, rows, weights, err) != K3_OK ||
+                   fill_shared(cell, rank, rows, weights, err) != K3_OK))) {
+        k3_weights_destroy(weights);
+        return err->status;
+    }
+    weights->fill_us = k3_clock_us(k3_clock_now() - begin);
+    return K3_OK;
+}

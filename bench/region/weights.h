@@ -1,0 +1,29 @@
+/* The weights that one rank holds: its experts (or slices of them) and the dense parts. Filled from
+ * region/inputs.h at set-up, never inside a timed span. */
+#ifndef K3_REGION_WEIGHTS_H
+#define K3_REGION_WEIGHTS_H
+
+#include "bench/plan/cell.h"
+#include "bench/region/inputs.h"
+#include "kernels/kernels.h"
+
+typedef struct k3_weights {
+    k3_expert_shape_t shape;                   /* of the slice held */
+    uint32_t          experts;                 /* held by this rank */
+    uint8_t          *block;                   /* all experts, one layout after the other */
+    uint64_t          pitch;                   /* bytes of one */
+    uint16_t         *tensor[K3_TENSOR_COUNT]; /* NULL: not needed by this cell */
+    float            *bias;                    /* [E] */
+    k3_dense_t       *gate, *down, *up, *shared_gate, *shared_up, *shared_down;
+    double            fill_us; /* time of the filling */
+} k3_weights_t;
+
+/* `experts` and `dense` say what the cell's component needs. On failure nothing is left to free. */
+k3_status_t k3_weights_create(const k3_cell_t *cell, uint32_t rank, bool experts, bool dense,
+                              k3_weights_t *weights, k3_error_t *err);
+void        k3_weights_destroy(k3_weights_t *weights);
+
+void k3_weights_expert(const k3_weights_t *weights, uint32_t local_expert,
+                       k3_expert_weights_t *expert);
+
+#endif

@@ -1,0 +1,153 @@
+#include "harness/base/inifile.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_MAX_BYTES = 1 << 20 };
+
+typedef struct reading {
+    const char    *path;
+    const char    *next; /* rest of the text */
+    const char    *end;
+    int            line; /* number of the line that inih holds */
+    k3_ini_entry_t entry;
+    void          *user;
+    k3_error_t     fault; /* the first one; nothing is read after it */
+} reading_t;
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+static bool check_line(reading_t *reading, const char *start, size_t length, size_t limit)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)start[i];
+
+        if ((c < 0x20 && !is_blank((char)c)) || c == 0x7f) {
+            k3_fail(&reading->fault, K3_ERR_USAGE,
+                    "%s:%d: byte 0x%02x in column %zu; an options file is plain text",
+                    reading->path, reading->line, c, i + 1);
+            return false;
+        }
+    }
+    if (length > limit) {
+        k3_fail(&reading->fault, K3_ERR_USAGE, "%s:%d: line of %zu bytes; the limit is %zu",
+                reading->path, reading->line, length, limit);
+        return false;
+    }
+    return true;
+}
+
+/* fgets for inih. It cuts a line that does not fit its buffer and takes the rest for a new one, so
+ * long lines stop here; it takes an indented line for more of the value above, so blanks in front
+ * go. */
+static char *next_line(char *buffer, int room, void *stream)
+{
+    reading_t *reading = stream;
+
+    if (reading->fault.status != K3_OK || reading->next == reading->end) {
+        return NULL;
+    }
+
+    const char *start = reading->next;
+    const char *newline = memchr(start, '\n', (size_t)(reading->end - start));
+    const char *stop = newline == NULL ? reading->end : newline;
+
+    reading->line++;
+    reading->next = newline == NULL ? reading->end : newline + 1;
+    while (start < stop && is_blank(*start)) {
+        start++;
+    }
+    while (start < stop && is_blank(stop[-1])) {
+        stop--;
+    }
+
+    size_t length = (size_t)(stop - start);
+
+    if (!check_line(reading, start, length, (size_t)room - 2)) {
+        return NULL;
+    }
+    memcpy(buffer, start, length);
+    memcpy(buffer + length, "\n", 2);
+    return buffer;
+}
+
+static int handle_entry(void *user, const char *section, const char *key, const char *value)
+{
+    reading_t *reading = user;
+
+    (void)section;
+    return reading->entry(reading->user, reading->path, reading->line, key, value,
+                          &reading->fault) == K3_OK;
+}
+
+static k3_status_t read_text(const char *path, char *text, size_t room, size_t *length,
+                             k3_error_t *err)
+{
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL) {
+        return k3_fail(err, K3_ERR_IO, "options file '%.200s': %s", path, strerror(errno));
+    }
+    *length = fread(text, 1, room, file);
+
+    k3_status_t status = K3_OK;
+
+    if (ferror(file) != 0) {
+        status = k3_fail(err, K3_ERR_IO, "options file '%.200s': %s", path, strerror(errno));
+    } else if (*length == room) {
+        status = k3_fail(err, K3_ERR_IO, "options file '%.200s': more than %d bytes", path,
+                         FILE_MAX_BYTES);
+    }
+    (void)fclose(file);
+    return status;
+}
+
+static k3_status_t parse_text(reading_t *reading, k3_error_t *err)
+{
+    int rc = ini_parse_stream(next_line, reading, handle_entry, reading);
+
+    /* inih gives the first line in error and reads on; ours may be a later one, or one it never
+     * saw. */
+    if (rc > 0 && (reading->fault.status == K3_OK || rc < reading->line)) {
+        return k3_fail(err, K3_ERR_USAGE, "%s:%d: neither 'key = value' nor '[section]'",
+                       reading->path, rc);
+    }
+    if (reading->fault.status != K3_OK) {
+        return k3_fail(err, reading->fault.status, "%s", reading->fault.text);
+    }
+    if (rc < 0) {
+        return k3_fail(err, K3_ERR_IO, "options file '%.200s': inih gave %d", reading->path, rc);
+    }
+    return K3_OK;
+}
+
+k3_status_t k3_ini_read(const char *path, k3_ini_entry_t entry, void *user, k3_error_t *err)
+{
+    size_t length = 0;
+    char  *text = malloc(FILE_MAX_BYTES + 1);
+
+    if (text == NULL) {
+        return k3_fail(err, K3_ERR_ENV, "options file '%.200s': no memory to read it", path);
+    }
+
+    k3_status_t status = read_text(path, text, FILE_MAX_BYTES + 1, &length, err);
+
+    if (status == K3_OK) {
+        reading_t reading = {.path = path,
+                             .next = text,
+                             .end = text + length,
+                             .entry = entry,
+                             .user = user,
+                             .fault = K3_ERROR_INIT};
+
+        status = parse_text(&reading, err);
+    }
+    free(text);
+    return status;
+}

@@ -1,0 +1,378 @@
+/* Addresses and keys of all ranks, endpoints, mappings, wiring. Nothing may connect in a timed
+ * span. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/base/memory.h"
+#include "harness/mpi/qp_internal.h"
+
+enum { CLOSE_BATCH = 256 };
+
+/* What a rank tells all others; address and key follow in a second exchange. */
+typedef struct card {
+    uint64_t memory;
+    int      address_bytes, key_bytes;
+} card_t;
+
+typedef struct directory {
+    card_t *cards;   /* [size] */
+    char   *blobs;   /* of each rank its address, then its key, each from a multiple of 8 */
+    int    *counts;  /* [size] bytes of each rank's blob */
+    int    *offsets; /* [size] */
+} directory_t;
+
+static int padded(int bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+static void directory_free(directory_t *directory)
+{
+    k3_free(directory->offsets);
+    k3_free(directory->counts);
+    k3_free(directory->blobs);
+    k3_free(directory->cards);
+}
+
+static const ucp_address_t *address_in(const directory_t *directory, int rank)
+{
+    return (const void *)(directory->blobs + directory->offsets[rank]);
+}
+
+static const void *key_in(const directory_t *directory, int rank)
+{
+    return directory->blobs + directory->offsets[rank] +
+           padded(directory->cards[rank].address_bytes);
+}
+
+/* --- exchange ------------------------------------------------------------------------------------
+ */
+
+static k3_status_t directory_place(directory_t *directory, int size, k3_error_t *err)
+{
+    int total = 0;
+
+    for (int r = 0; r < size; r++) {
+        const card_t *card = &directory->cards[r];
+
+        directory->counts[r] = padded(card->address_bytes) + padded(card->key_bytes);
+        directory->offsets[r] = total;
+        if (__builtin_add_overflow(total, directory->counts[r], &total)) {
+            return k3_fail(err, K3_ERR_ENV, "addresses of %d ranks exceed 2 GiB", size);
+        }
+    }
+    return k3_alloc("addresses of the ranks", (uint64_t)total, 1, &directory->blobs, err);
+}
+
+static k3_status_t exchange(const k3_qps_t *qps, const ucp_address_t *address, size_t address_bytes,
+                            const void *key, size_t key_bytes, directory_t *directory,
+                            k3_error_t *err)
+{
+    const k3_world_t *world = qps->world;
+    uint64_t          n = (uint64_t)world->size;
+    card_t            own = {(uintptr_t)qps->memory, (int)address_bytes, (int)key_bytes};
+    char             *mine;
+
+    if (k3_alloc("cards", n, sizeof(card_t), &directory->cards, err) == K3_OK &&
+        k3_alloc("counts", n, sizeof(int), &directory->counts, err) == K3_OK) {
+        k3_alloc("offsets", n, sizeof(int), &directory->offsets, err);
+    }
+    if (k3_world_agree(world, err) != K3_OK) {
+        return err->status;
+    }
+    MPI_Allgather(&own, (int)sizeof(own), MPI_BYTE, directory->cards, (int)sizeof(own), MPI_BYTE,
+                  world->comm);
+    directory_place(directory, world->size, err);
+    if (k3_world_agree(world, err) != K3_OK) {
+        return err->status;
+    }
+    mine = directory->blobs + directory->offsets[world->rank];
+    memcpy(mine, address, address_bytes);
+    memcpy(mine + padded((int)address_bytes), key, key_bytes);
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, directory->blobs, directory->counts,
+                   directory->offsets, MPI_BYTE, world->comm);
+    return K3_OK;
+}
+
+static k3_status_t build_directory(k3_qps_t *qps, directory_t *directory, k3_error_t *err)
+{
+    ucp_address_t *address = NULL;
+    void          *key = NULL;
+    size_t         address_bytes = 0, key_bytes = 0;
+    ucs_status_t   status = ucp_worker_get_address(qps->worker, &address, &address_bytes);
+
+    if (status == UCS_OK) {
+        status = ucp_rkey_pack(qps->fabric->context, qps->memory_handle, &key, &key_bytes);
+    }
+    if (status != UCS_OK) {
+        k3_fail(err, K3_ERR_ENV, "UCX gives no address or key: %s", ucs_status_string(status));
+    }
+    exchange(qps, address, address_bytes, key, key_bytes, directory, err);
+    if (key != NULL) {
+        ucp_rkey_buffer_release(key);
+    }
+    if (address != NULL) {
+        ucp_worker_release_address(qps->worker, address);
+    }
+    return err->status;
+}
+
+/* --- endpoints -----------------------------------------------------------------------------------
+ */
+
+static k3_status_t open_endpoint(k3_qps_t *qps, const directory_t *directory, int peer,
+                                 ucp_ep_h *ep_p, k3_error_t *err)
+{
+    ucp_ep_params_t params;
+    ucs_status_t    status;
+
+    memset(&params, 0, sizeof(params));
+    /* Without failure handling: with it UCX leaves out shared memory. */
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    params.address = address_in(directory, peer);
+    params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
+    status = ucp_ep_create(qps->worker, &params, ep_p);
+    if (status != UCS_OK) {
+        *ep_p = NULL;
+        return k3_fail(
+            err, K3_ERR_ENV,
+            "no queue pair to rank %d (%s): %s; it needs remote write, 32-bit and 64-bit "
+            "remote add",
+            peer, qps->world->host_of[peer], ucs_status_string(status));
+    }
+    return K3_OK;
+}
+
+static k3_status_t unpack_key(const directory_t *directory, int peer, ucp_ep_h ep,
+                              ucp_rkey_h *rkey_p, k3_error_t *err)
+{
+    ucs_status_t status = ucp_ep_rkey_unpack(ep, key_in(directory, peer), rkey_p);
+
+    if (status != UCS_OK) {
+        *rkey_p = NULL;
+        return k3_fail(err, K3_ERR_ENV, "the memory of rank %d cannot be reached: %s", peer,
+                       ucs_status_string(status));
+    }
+    return K3_OK;
+}
+
+static void map_lanes(k3_qps_t *qps, int peer, char *mapped, k3_lane_kind_t kind)
+{
+    qps->peers[peer].kind = kind;
+    for (unsigned q = 0; q < qps->qps_per_peer; q++) {
+        k3_lane_of(qps, peer, q)->mapped = mapped;
+    }
+}
+
+/* One key serves all endpoints to a peer: they are alike (see separate_keys), and each further key
+ * would map the peer's memory once more, with page faults of its own. */
+static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int peer, bool may_map,
+                                k3_error_t *err)
+{
+    k3_peer_t *entry = &qps->peers[peer];
+    void      *mapped = NULL;
+
+    if (open_endpoint(qps, directory, peer, &entry->ep, err) != K3_OK ||
+        unpack_key(directory, peer, entry->ep, &entry->rkey, err) != K3_OK) {
+        return err->status;
+    }
+    if (may_map && ucp_rkey_ptr(entry->rkey, directory->cards[peer].memory, &mapped) == UCS_OK) {
+        map_lanes(qps, peer, mapped, K3_LANE_P2P);
+        return K3_OK;
+    }
+    entry->kind = K3_LANE_QP;
+    for (unsigned q = 0; q < qps->qps_per_peer; q++) {
+        k3_lane_t *lane = k3_lane_of(qps, peer, q);
+
+        lane->rkey = entry->rkey;
+        lane->remote = directory->cards[peer].memory;
+        if (q == 0) {
+            lane->ep = entry->ep;
+        } else if (open_endpoint(qps, directory, peer, &lane->ep, err) != K3_OK) {
+            return err->status;
+        }
+    }
+    return K3_OK;
+}
+
+/* Every rank starts with its right neighbour, so that not all connect to rank 0 at once. */
+static k3_status_t connect_all(k3_qps_t *qps, const k3_qps_config_t *config,
+                               const directory_t *directory, k3_error_t *err)
+{
+    int rank = qps->world->rank, size = qps->world->size;
+
+    map_lanes(qps, rank, qps->memory, K3_LANE_SELF);
+    for (int i = 1; i < size; i++) {
+        int  peer = (rank + i) % size;
+        bool may_map = config->p2p && config->node_of[peer] == config->node_of[rank];
+
+        if (connect_peer(qps, directory, peer, may_map, err) != K3_OK) {
+            return err->status;
+        }
+    }
+    return K3_OK;
+}
+
+/* --- wiring --------------------------------------------------------------------------------------
+ */
+
+static void wire_lane(k3_qps_t *qps, k3_lane_t *lane)
+{
+    static const uint64_t     zero;
+    ucp_request_param_t       param = {0};
+    const ucp_request_param_t plain = {0};
+    ucs_status_t              status;
+
+    status = k3_qps_finish(qps, ucp_put_nbx(lane->ep, &zero, sizeof(zero),
+                                            lane->remote + qps->tail + K3_TAIL_WIRE_PUT, lane->rkey,
+                                            &plain));
+    if (status != UCS_OK) {
+        k3_qps_note(qps, "remote write on a new queue pair", status);
+    }
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = ucp_dt_make_contig(sizeof(zero));
+    status = k3_qps_finish(qps, ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &zero, 1,
+                                                  lane->remote + qps->tail + K3_TAIL_WIRE_ADD,
+                                                  lane->rkey, &param));
+    if (status != UCS_OK) {
+        k3_qps_note(qps, "remote 64-bit add on a new queue pair", status);
+    }
+}
+
+/* UCX wires an endpoint at its first use; so each is used once, for both kinds of operation. */
+static k3_status_t wire_all(k3_qps_t *qps, k3_error_t *err)
+{
+    for (uint64_t i = 0; i < qps->lane_count; i++) {
+        if (qps->lanes[i].ep != NULL) {
+            wire_lane(qps, &qps->lanes[i]);
+        }
+    }
+    k3_qps_flush(qps, err);
+    k3_qps_barrier(qps, err);
+    return k3_world_agree(qps->world, err);
+}
+
+/* --- after wiring --------------------------------------------------------------------------------
+ */
+
+/* A key belongs to an endpoint's configuration. Where UCX prints another one for a lane than for
+ * the peer's first, the lane gets a key of its own. */
+static k3_status_t separate_keys(k3_qps_t *qps, const directory_t *directory, int peer,
+                                 const char *first, k3_error_t *err)
+{
+    for (unsigned q = 1; q < qps->qps_per_peer; q++) {
+        k3_lane_t *lane = k3_lane_of(qps, peer, q);
+        char      *info = k3_transport_info(lane->ep);
+        bool       alike = info != NULL && strcmp(info, first) == 0;
+
+        free(info);
+        if (!alike) {
+            if (unpack_key(directory, peer, lane->ep, &lane->rkey, err) != K3_OK) {
+                lane->rkey = qps->peers[peer].rkey;
+                return err->status;
+            }
+            lane->own_rkey = true;
+        }
+    }
+    return K3_OK;
+}
+
+static k3_status_t name_transports(k3_qps_t *qps, const directory_t *directory, k3_error_t *err)
+{
+    char backing[16];
+
+    k3_memory_backing(qps->memory, backing, sizeof(backing));
+    for (int peer = 0; peer < qps->world->size; peer++) {
+        k3_peer_t *entry = &qps->peers[peer];
+        char      *info;
+
+        if (entry->kind != K3_LANE_QP) {
+            strcpy(entry->transport, entry->kind == K3_LANE_SELF ? "self" : "mapped");
+            continue;
+        }
+        info = k3_transport_info(entry->ep);
+        if (info == NULL) {
+            return k3_fail(err, K3_ERR_ENV, "no memory for the description of an endpoint");
+        }
+        k3_transport_parse(info, backing, entry->transport);
+        separate_keys(qps, directory, peer, info, err);
+        free(info);
+    }
+    return err->status;
+}
+
+k3_status_t k3_lanes_connect(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_t *err)
+{
+    directory_t directory = {0};
+
+    if (build_directory(qps, &directory, err) == K3_OK) {
+        connect_all(qps, config, &directory, err);
+        if (k3_world_agree(qps->world, err) == K3_OK && wire_all(qps, err) == K3_OK) {
+            name_transports(qps, &directory, err);
+            k3_world_agree(qps->world, err);
+        }
+    }
+    directory_free(&directory);
+    return err->status;
+}
+
+/* --- the way back --------------------------------------------------------------------------------
+ */
+
+typedef struct closing {
+    ucs_status_ptr_t requests[CLOSE_BATCH];
+    int              count;
+} closing_t;
+
+static void finish_closing(k3_qps_t *qps, closing_t *closing)
+{
+    for (int i = 0; i < closing->count; i++) {
+        k3_qps_finish(qps, closing->requests[i]);
+    }
+    closing->count = 0;
+}
+
+static void close_endpoint(k3_qps_t *qps, ucp_ep_h ep, closing_t *closing)
+{
+    static const ucp_request_param_t flushing; /* mode flush */
+
+    if (closing->count == CLOSE_BATCH) {
+        finish_closing(qps, closing);
+    }
+    closing->requests[closing->count++] = ucp_ep_close_nbx(ep, &flushing);
+}
+
+static void drop_keys(k3_qps_t *qps)
+{
+    for (uint64_t i = 0; i < qps->lane_count; i++) {
+        if (qps->lanes[i].own_rkey) {
+            ucp_rkey_destroy(qps->lanes[i].rkey);
+        }
+    }
+    for (int peer = 0; peer < qps->world->size; peer++) {
+        if (qps->peers[peer].rkey != NULL) {
+            ucp_rkey_destroy(qps->peers[peer].rkey);
+        }
+    }
+}
+
+void k3_lanes_disconnect(k3_qps_t *qps)
+{
+    closing_t closing = {.count = 0};
+
+    for (uint64_t i = 0; i < qps->lane_count; i++) {
+        k3_lane_t *lane = &qps->lanes[i];
+
+        if (lane->ep != NULL && lane->ep != qps->peers[i / qps->qps_per_peer].ep) {
+            close_endpoint(qps, lane->ep, &closing);
+        }
+    }
+    for (int peer = 0; peer < qps->world->size; peer++) {
+        if (qps->peers[peer].ep != NULL) {
+            close_endpoint(qps, qps->peers[peer].ep, &closing);
+        }
+    }
+    finish_closing(qps, &closing);
+    drop_keys(qps);
+}

@@ -1,0 +1,160 @@
+/* The inside of a set of queue pairs, shared by qp_*.c. */
+#ifndef K3_MPI_QP_INTERNAL_H
+#define K3_MPI_QP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucp/api/ucp.h>
+
+#include "harness/mpi/clock.h"
+#include "harness/mpi/clock_internal.h"
+#include "harness/mpi/fabric.h"
+#include "harness/mpi/qp.h"
+
+/* Behind the symmetric block each rank has a part of its own for set-up: words for wiring and
+ * signals, and the data of the order self-test. */
+enum {
+    K3_TAIL_WIRE_PUT = 0,
+    K3_TAIL_WIRE_ADD = 64,
+    K3_TAIL_WRITE = 128,
+    K3_TAIL_ADD32 = 192,
+    K3_TAIL_ADD64 = 256,
+    K3_TAIL_ACK = 320,
+    K3_TAIL_DATA = 4096,
+    K3_TAIL_DATA_BYTES = 65536,
+    K3_TAIL_BYTES = K3_TAIL_DATA + K3_TAIL_DATA_BYTES
+};
+
+/* How a signal is kept behind the data; bare only within the self-test. */
+typedef enum k3_form { K3_FORM_FENCE, K3_FORM_FLUSH, K3_FORM_BARE } k3_form_t;
+
+/* One cache line. */
+typedef struct k3_lane {
+    ucp_ep_h   ep;
+    ucp_rkey_h rkey;       /* of the peer's block: the peer's own or, see own_rkey, the lane's */
+    uint64_t   remote;     /* address of the peer's block there */
+    char      *mapped;     /* the peer's block here; NULL for a lane of kind qp */
+    uint64_t   busy_since; /* ticks; when in_flight rose from 0 */
+    uint64_t   busy_until; /* ticks; up to here the time is booked already */
+    uint32_t   in_flight;  /* operations that UCX has not completed */
+    bool       own_rkey;
+} k3_lane_t __attribute__((aligned(64)));
+
+/* The account of one lane in one bank. Times are ticks; `first` and `last` belong to the present
+ * span and are relative to its begin plus 1, so that 0 means unused. */
+typedef struct k3_book {
+    uint64_t   messages, signals, doorbells;
+    uint64_t   bytes_payload, bytes_wire;
+    uint64_t   first, last;
+    uint64_t   spans, first_sum, last_sum, busy;
+    k3_hist_t *hist;
+} k3_book_t;
+
+/* An operation that UCX may not complete at once. */
+typedef struct k3_op {
+    struct k3_op *next;
+    k3_qps_t     *qps;
+    k3_lane_t    *lane;
+    k3_book_t    *book;   /* NULL: not booked */
+    uint64_t      posted; /* ticks */
+    union {
+        uint32_t u32;
+        uint64_t u64;
+    } value; /* of a signal; UCX reads it until completion */
+    bool is_message;
+} k3_op_t;
+
+typedef struct k3_peer {
+    k3_lane_kind_t kind;
+    ucp_ep_h       ep; /* of a mapped peer, only to hold the mapping; else that of lane 0 */
+    ucp_rkey_h     rkey;
+    char           transport[K3_TRANSPORT_MAX];
+} k3_peer_t;
+
+struct k3_qps {
+    /* hot */
+    k3_lane_t          *lanes;      /* [size][qps_per_peer] */
+    k3_book_t          *bank_books; /* those of the open bank, [size][qps_per_peer] */
+    k3_op_t            *free_ops;
+    k3_lane_t          *slow_lane;
+    uint64_t            span_begin;
+    unsigned            qps_per_peer;
+    k3_form_t           form;
+    bool                booking;  /* accounting is on and a span is open */
+    bool                unfenced; /* a put was posted since the last fence */
+    bool                yield_at_once;
+    unsigned            idle_rounds;
+    uint32_t            touched_count;
+    uint32_t           *touched; /* lanes used in the open span */
+    uint64_t            in_flight;
+    ucp_worker_h        worker;
+    k3_clock_scale_t    scale;
+    ucp_request_param_t put_param, add32_param, add64_param; /* user_data is set for each post */
+
+    /* set-up and reading */
+    const k3_world_t *world;
+    k3_fabric_t      *fabric;
+    ucp_mem_h         memory_handle;
+    char             *memory;
+    uint64_t          bytes, tail; /* tail: offset of the part for set-up */
+    k3_peer_t        *peers;
+    k3_book_t        *books; /* [banks][size][qps_per_peer] */
+    k3_hist_t        *hists;
+    uint64_t          hist_count;
+    k3_op_t          *ops;
+    uint64_t          lane_count;
+    unsigned          banks;
+    bool              accounting, span_open;
+    double            slow_factor;
+    k3_error_t        fault; /* the first transport error */
+    uint64_t          order_rounds, overtaken_bare, overtaken_used;
+    double            registration_us, connection_us, selftest_us;
+};
+
+static inline k3_lane_t *k3_lane_of(const k3_qps_t *qps, int peer, unsigned qp)
+{
+    return &qps->lanes[(uint64_t)(unsigned)peer * qps->qps_per_peer + qp];
+}
+
+/* qp_wait.c. All progress while they wait. */
+void         k3_qps_poll(k3_qps_t *qps); /* progress; a fruitless round may yield */
+ucs_status_t k3_qps_finish(k3_qps_t *qps, ucs_status_ptr_t request);
+ucs_status_t k3_lane_drain(k3_qps_t *qps, k3_lane_t *lane);
+ucs_status_t k3_qps_drain(k3_qps_t *qps);
+void         k3_qps_note(k3_qps_t *qps, const char *what, ucs_status_t status);
+
+/* qp_post.c */
+void k3_op_done(void *request, ucs_status_t status, void *user_data);
+
+/* qp_account.c */
+k3_status_t k3_accounts_create(k3_qps_t *qps, k3_error_t *err);
+void        k3_accounts_destroy(k3_qps_t *qps);
+
+/* qp_memory.c */
+k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err);
+void        k3_block_destroy(k3_qps_t *qps);
+
+/* qp_connect.c: collective; every rank returns with the same status. */
+k3_status_t k3_lanes_connect(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_t *err);
+void        k3_lanes_disconnect(k3_qps_t *qps);
+
+/* qp_transport.c: from what UCX prints about an endpoint. `backing` ("sysv", "posix" or "") is
+ * where the block lies. */
+void  k3_transport_parse(const char *info, const char *backing, char *name);
+char *k3_transport_info(ucp_ep_h ep); /* free() */
+void  k3_memory_backing(const void *address, char *text, unsigned size);
+
+/* qp_order.c: collective. */
+k3_status_t k3_order_test(k3_qps_t *qps, const int *node_of, unsigned rounds, k3_error_t *err);
+
+/* Faults that a test plants in the self-test's own traffic. */
+typedef enum k3_order_fault {
+    K3_ORDER_FAULT_NONE,
+    K3_ORDER_FAULT_FENCE, /* a fence orders nothing */
+    K3_ORDER_FAULT_ALL,   /* neither does a flush */
+    K3_ORDER_FAULT_ADD    /* adds are lost */
+} k3_order_fault_t;
+extern k3_order_fault_t k3_order_fault;
+extern double           k3_order_limit; /* seconds that a signal may take */
+
+#endif

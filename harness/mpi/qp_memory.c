@@ -1,0 +1,82 @@
+/* The symmetric block: allocated and registered by UCX, zero. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "harness/base/arith.h"
+#include "harness/mpi/qp_internal.h"
+
+enum { PAGE = 4096 };
+
+static k3_status_t map_block(k3_qps_t *qps, uint64_t bytes, k3_error_t *err)
+{
+    ucp_mem_map_params_t params;
+    ucs_status_t         status;
+    struct statvfs       shm;
+    unsigned long long   shm_free = 0;
+
+    memset(&params, 0, sizeof(params));
+    params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                        UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    params.address = NULL;
+    params.length = bytes;
+    params.flags = UCP_MEM_MAP_ALLOCATE;
+    status = ucp_mem_map(qps->fabric->context, &params, &qps->memory_handle);
+    if (status == UCS_OK) {
+        return K3_OK;
+    }
+    qps->memory_handle = NULL;
+    if (statvfs("/dev/shm", &shm) == 0) {
+        shm_free = (unsigned long long)shm.f_bavail * shm.f_frsize;
+    }
+    return k3_fail(err, K3_ERR_ENV,
+                   "%llu bytes of symmetric memory cannot be allocated and registered: %s "
+                   "(node memory available: %llu bytes, free in /dev/shm: %llu bytes)",
+                   (unsigned long long)bytes, ucs_status_string(status), k3_node_memory_available(),
+                   shm_free);
+}
+
+/* Memory that comes fresh from the kernel is zero and must not be touched: that would cost a page
+ * fault for each page. Anything else is cleared. */
+static void clear_block(k3_qps_t *qps, uint64_t bytes)
+{
+    bool dirty = !qps->fabric->fresh_memory;
+
+    for (uint64_t i = 0; i < PAGE && !dirty; i++) {
+        dirty = qps->memory[i] != 0;
+    }
+    if (dirty) {
+        memset(qps->memory, 0, bytes);
+    }
+}
+
+k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err)
+{
+    ucp_mem_attr_t attr;
+    uint64_t       total;
+
+    qps->tail = k3_round_up(qps->bytes, PAGE);
+    total = k3_add(qps->tail, K3_TAIL_BYTES);
+    if (total >= K3_TOO_BIG / 2) {
+        return k3_fail(err, K3_ERR_ENV,
+                       "%llu bytes of symmetric memory are more than any machine has",
+                       (unsigned long long)qps->bytes);
+    }
+    if (map_block(qps, total, err) != K3_OK) {
+        return K3_ERR_ENV;
+    }
+    attr.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH;
+    if (ucp_mem_query(qps->memory_handle, &attr) != UCS_OK || attr.length < total) {
+        return k3_fail(err, K3_ERR_ENV, "UCX gives no address for the symmetric memory");
+    }
+    qps->memory = attr.address;
+    clear_block(qps, total);
+    return K3_OK;
+}
+
+void k3_block_destroy(k3_qps_t *qps)
+{
+    if (qps->memory_handle != NULL) {
+        ucp_mem_unmap(qps->fabric->context, qps->memory_handle);
+    }
+}

@@ -1,0 +1,301 @@
+/* Posting. The timed path: no allocation, no system call, no branch for errors beyond what UCX
+ * returned; with accounting the clock is read once before and once after each post. */
+#include <assert.h>
+#include <string.h>
+
+#include "harness/mpi/qp_internal.h"
+
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* --- booking -------------------------------------------------------------------------------------
+ */
+
+/* The book of a lane in the open span; puts the lane on the span's list at its first post. */
+static inline k3_book_t *open_book(k3_qps_t *qps, const k3_lane_t *lane, uint64_t posted)
+{
+    uint64_t   index = (uint64_t)(lane - qps->lanes);
+    k3_book_t *book = &qps->bank_books[index];
+
+    if (book->first == 0) {
+        qps->touched[qps->touched_count++] = (uint32_t)index;
+        book->first = posted - qps->span_begin + 1;
+    }
+    return book;
+}
+
+/* Adds [from, until] to the busy time, less what is booked already. */
+static inline void book_busy(const k3_qps_t *qps, k3_lane_t *lane, k3_book_t *book, uint64_t from,
+                             uint64_t until)
+{
+    from = later(from, later(lane->busy_until, qps->span_begin));
+    if (until > from) {
+        book->busy += until - from;
+        lane->busy_until = until;
+    }
+}
+
+static inline void book_done(const k3_qps_t *qps, k3_book_t *book, uint64_t posted, uint64_t now,
+                             bool is_message)
+{
+    book->last = now - qps->span_begin + 1;
+    if (is_message) {
+        k3_hist_add(book->hist, k3_clock_scaled_ns(&qps->scale, now - posted));
+    }
+}
+
+/* An operation that was complete when its post returned: in flight while it was being posted. */
+static inline void book_stored(const k3_qps_t *qps, k3_lane_t *lane, k3_book_t *book,
+                               uint64_t posted, bool is_message)
+{
+    uint64_t now = k3_clock_now();
+
+    book_done(qps, book, posted, now, is_message);
+    if (lane->in_flight == 0) {
+        book_busy(qps, lane, book, posted, now);
+    }
+}
+
+void k3_op_done(void *request, ucs_status_t status, void *user_data)
+{
+    k3_op_t   *op = user_data;
+    k3_qps_t  *qps = op->qps;
+    k3_lane_t *lane = op->lane;
+
+    if (__builtin_expect(status != UCS_OK, 0)) {
+        k3_qps_note(qps, op->is_message ? "put" : "signal", status);
+    }
+    lane->in_flight--;
+    qps->in_flight--;
+    if (op->book != NULL) {
+        uint64_t now = k3_clock_now();
+
+        book_done(qps, op->book, op->posted, now, op->is_message);
+        if (lane->in_flight == 0) {
+            book_busy(qps, lane, op->book, lane->busy_since, now);
+        }
+    }
+    op->next = qps->free_ops;
+    qps->free_ops = op;
+    ucp_request_free(request);
+}
+
+/* --- posts ---------------------------------------------------------------------------------------
+ */
+
+/* Fault injection: holds the lane for (factor - 1) times what the post took, a microsecond at
+ * least. */
+static void slow_down(const k3_qps_t *qps, uint64_t posted)
+{
+    uint64_t now = k3_clock_now();
+    uint64_t taken = later(now - posted, k3_clock_ticks(1.0));
+    uint64_t until = now + (uint64_t)((double)taken * (qps->slow_factor - 1.0));
+
+    while (k3_clock_now() < until) {
+    }
+}
+
+/* When the pool is empty, older operations must end first, as on a full send queue. */
+static inline k3_op_t *take_op(k3_qps_t *qps, k3_lane_t *lane, k3_book_t *book, uint64_t posted,
+                               bool is_message)
+{
+    k3_op_t *op;
+
+    while (__builtin_expect(qps->free_ops == NULL, 0)) {
+        k3_qps_poll(qps);
+    }
+    op = qps->free_ops;
+    qps->free_ops = op->next;
+    op->lane = lane;
+    op->posted = posted;
+    op->is_message = is_message;
+    op->book = book;
+    return op;
+}
+
+/* True when the operation is still in flight. */
+static inline bool settle_op(k3_qps_t *qps, k3_op_t *op, ucs_status_ptr_t result)
+{
+    k3_lane_t *lane = op->lane;
+
+    if (__builtin_expect(UCS_PTR_IS_PTR(result), 0)) {
+        qps->in_flight++;
+        if (lane->in_flight++ == 0) {
+            lane->busy_since = op->posted;
+        }
+        return true;
+    }
+    if (__builtin_expect(result != NULL, 0)) {
+        k3_qps_note(qps, op->is_message ? "put" : "signal", UCS_PTR_STATUS(result));
+    }
+    op->next = qps->free_ops;
+    qps->free_ops = op;
+    return false;
+}
+
+static inline bool needs_time(const k3_qps_t *qps, const k3_lane_t *lane)
+{
+    return qps->booking || lane == qps->slow_lane;
+}
+
+void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
+                uint64_t bytes, uint64_t payload)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+    uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0;
+    k3_book_t *book = qps->booking ? open_book(qps, lane, posted) : NULL;
+    bool       in_flight = false;
+
+    assert(qp < qps->qps_per_peer && offset + bytes <= qps->tail + K3_TAIL_BYTES);
+    if (lane->mapped != NULL) {
+        memcpy(lane->mapped + offset, local, bytes);
+    } else {
+        k3_op_t *op = take_op(qps, lane, book, posted, true);
+
+        qps->unfenced = true;
+        qps->put_param.user_data = op;
+        in_flight = settle_op(qps, op,
+                              ucp_put_nbx(lane->ep, local, bytes, lane->remote + offset, lane->rkey,
+                                          &qps->put_param));
+    }
+    if (__builtin_expect(lane == qps->slow_lane, 0)) {
+        slow_down(qps, posted);
+    }
+    if (book != NULL) {
+        book->messages++;
+        book->bytes_payload += payload;
+        book->bytes_wire += bytes;
+        if (!in_flight) {
+            book_stored(qps, lane, book, posted, true);
+        }
+    }
+}
+
+/* Everything posted on the lane so far arrives before what is posted from here on. */
+static inline void order_lane(k3_qps_t *qps, k3_lane_t *lane)
+{
+    if (qps->form == K3_FORM_FENCE) {
+        if (qps->unfenced) {
+            qps->unfenced = false;
+            if (__builtin_expect(ucp_worker_fence(qps->worker) != UCS_OK, 0)) {
+                k3_lane_drain(qps, lane);
+                qps->unfenced = true; /* only this lane is known to be in order */
+            }
+        }
+    } else if (qps->form == K3_FORM_FLUSH) {
+        k3_lane_drain(qps, lane);
+    }
+}
+
+typedef enum signal_kind { ADD32, ADD64, WRITE32, WRITE64 } signal_kind_t;
+
+static inline unsigned width_of(signal_kind_t kind)
+{
+    return kind == ADD32 || kind == WRITE32 ? 4 : 8;
+}
+
+static inline void store_signal(char *word, uint64_t value, signal_kind_t kind)
+{
+    switch (kind) {
+    case ADD32:
+        __atomic_fetch_add((uint32_t *)(void *)word, (uint32_t)value, __ATOMIC_RELEASE);
+        break;
+    case ADD64:
+        __atomic_fetch_add((uint64_t *)(void *)word, value, __ATOMIC_RELEASE);
+        break;
+    case WRITE32:
+        __atomic_store_n((uint32_t *)(void *)word, (uint32_t)value, __ATOMIC_RELEASE);
+        break;
+    case WRITE64:
+        __atomic_store_n((uint64_t *)(void *)word, value, __ATOMIC_RELEASE);
+        break;
+    }
+}
+
+static inline bool send_signal(k3_qps_t *qps, k3_lane_t *lane, k3_op_t *op, uint64_t offset,
+                               uint64_t value, signal_kind_t kind)
+{
+    ucp_request_param_t *param = kind == ADD32   ? &qps->add32_param
+                                 : kind == ADD64 ? &qps->add64_param
+                                                 : &qps->put_param;
+    ucs_status_ptr_t     result;
+
+    if (width_of(kind) == 4) {
+        op->value.u32 = (uint32_t)value;
+    } else {
+        op->value.u64 = value;
+    }
+    param->user_data = op;
+    if (kind == ADD32 || kind == ADD64) {
+        result = ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &op->value, 1,
+                                   lane->remote + offset, lane->rkey, param);
+    } else {
+        result = ucp_put_nbx(lane->ep, &op->value, width_of(kind), lane->remote + offset,
+                             lane->rkey, param);
+    }
+    return settle_op(qps, op, result);
+}
+
+static inline void post_signal(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset,
+                               uint64_t value, signal_kind_t kind)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+    uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0;
+    k3_book_t *book = qps->booking ? open_book(qps, lane, posted) : NULL;
+    bool       in_flight = false;
+
+    assert(qp < qps->qps_per_peer && offset % width_of(kind) == 0 &&
+           offset + width_of(kind) <= qps->tail + K3_TAIL_BYTES);
+    if (lane->mapped != NULL) {
+        store_signal(lane->mapped + offset, value, kind);
+    } else {
+        order_lane(qps, lane);
+        in_flight =
+            send_signal(qps, lane, take_op(qps, lane, book, posted, false), offset, value, kind);
+    }
+    if (__builtin_expect(lane == qps->slow_lane, 0)) {
+        slow_down(qps, posted);
+    }
+    if (book != NULL) {
+        book->signals++;
+        book->bytes_wire += width_of(kind);
+        if (!in_flight) {
+            book_stored(qps, lane, book, posted, false);
+        }
+    }
+}
+
+void k3_qps_signal_add32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value)
+{
+    post_signal(qps, peer, qp, offset, value, ADD32);
+}
+
+void k3_qps_signal_add64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value)
+{
+    post_signal(qps, peer, qp, offset, value, ADD64);
+}
+
+void k3_qps_signal_write32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value)
+{
+    post_signal(qps, peer, qp, offset, value, WRITE32);
+}
+
+void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value)
+{
+    post_signal(qps, peer, qp, offset, value, WRITE64);
+}
+
+void k3_qps_doorbell(k3_qps_t *qps, int peer, unsigned qp)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+
+    if (lane->mapped != NULL) {
+        return;
+    }
+    if (qps->booking) {
+        open_book(qps, lane, k3_clock_now())->doorbells++;
+    }
+    ucp_worker_progress(qps->worker);
+}

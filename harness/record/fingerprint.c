@@ -1,0 +1,293 @@
+#include "harness/record/fingerprint.h"
+
+#include <gnu/libc-version.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness/base/keyed.h"
+#include "harness/record/document.h"
+
+enum { FACT_BYTES = 512 };
+
+/* --- small files of the kernel ------------------------------------------------------------------
+ */
+
+/* The first line, without the newline; false when there is none. */
+static bool read_line(const char *path, char text[FACT_BYTES])
+{
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL) {
+        return false;
+    }
+
+    bool found = fgets(text, FACT_BYTES, file) != NULL;
+
+    (void)fclose(file);
+    if (found) {
+        text[strcspn(text, "\n")] = '\0';
+    }
+    return found;
+}
+
+/* The text after `head` in the first line that starts with it. */
+static bool read_field(const char *path, const char *head, char text[FACT_BYTES])
+{
+    FILE *file = fopen(path, "re");
+    bool  found = false;
+
+    if (file == NULL) {
+        return false;
+    }
+    while (!found && fgets(text, FACT_BYTES, file) != NULL) {
+        found = strncmp(text, head, strlen(head)) == 0;
+    }
+    (void)fclose(file);
+    if (found) {
+        text[strcspn(text, "\n")] = '\0';
+        memmove(text, text + strlen(head), strlen(text + strlen(head)) + 1);
+    }
+    return found;
+}
+
+static json_t *line_of(const char *path)
+{
+    char text[FACT_BYTES];
+
+    return read_line(path, text) ? k3_json_string(text) : json_null();
+}
+
+/* --- stable facts -------------------------------------------------------------------------------
+ */
+
+static json_t *memory_gib(void)
+{
+    char               text[FACT_BYTES];
+    unsigned long long kib = 0;
+
+    if (!read_field("/proc/meminfo", "MemTotal:", text) || sscanf(text, "%llu", &kib) != 1) {
+        return json_null();
+    }
+    return json_integer((json_int_t)((kib + (1u << 19)) >> 20));
+}
+
+static json_t *stable_facts(const k3_machine_t *machine)
+{
+    json_t        *facts = json_object();
+    struct utsname system;
+
+    (void)json_object_set_new(facts, "cpu_model", k3_json_string(machine->cpu_model));
+    (void)json_object_set_new(facts, "architecture",
+                              k3_json_string(uname(&system) == 0 ? system.machine : NULL));
+    (void)json_object_set_new(facts, "cores", json_integer(machine->cores));
+    (void)json_object_set_new(facts, "numa_nodes", json_integer(machine->numa_nodes));
+    (void)json_object_set_new(facts, "memory_gib", memory_gib());
+    (void)json_object_set_new(facts, "nodes", json_integer(machine->nodes));
+    (void)json_object_set_new(facts, "ranks", json_integer(machine->ranks));
+    return facts;
+}
+
+/* --- volatile facts -----------------------------------------------------------------------------
+ */
+
+/* The word in brackets of "always [madvise] never". */
+static json_t *chosen_of(const char *path)
+{
+    char text[FACT_BYTES];
+
+    if (!read_line(path, text)) {
+        return json_null();
+    }
+
+    char *open = strchr(text, '[');
+    char *close = open == NULL ? NULL : strchr(open, ']');
+
+    if (close == NULL) {
+        return k3_json_string(text);
+    }
+    *close = '\0';
+    return k3_json_string(open + 1);
+}
+
+static json_t *turbo(void)
+{
+    char text[FACT_BYTES];
+
+    if (read_line("/sys/devices/system/cpu/intel_pstate/no_turbo", text)) {
+        return json_boolean(text[0] == '0');
+    }
+    if (read_line("/sys/devices/system/cpu/cpufreq/boost", text)) {
+        return json_boolean(text[0] == '1');
+    }
+    return json_null();
+}
+
+static json_t *load_averages(void)
+{
+    double  loads[3];
+    int     count = getloadavg(loads, 3);
+    json_t *list = json_array();
+
+    for (int i = 0; i < count; i++) {
+        (void)json_array_append_new(list, k3_json_number(loads[i]));
+    }
+    return list;
+}
+
+static json_t *system_name(void)
+{
+    char text[FACT_BYTES];
+
+    if (!read_field("/etc/os-release", "PRETTY_NAME=", text)) {
+        return json_null();
+    }
+
+    size_t length = strlen(text);
+
+    if (length >= 2 && text[0] == '"' && text[length - 1] == '"') {
+        text[length - 1] = '\0';
+        return k3_json_string(text + 1);
+    }
+    return k3_json_string(text);
+}
+
+/* A file of the process's own group in a unified hierarchy. In a container /sys/fs/cgroup often
+ * shows the group itself as the root, so the root comes second. */
+static bool read_group_file(const char *name, char text[FACT_BYTES])
+{
+    char group[FACT_BYTES], path[2 * FACT_BYTES];
+
+    if (read_field("/proc/self/cgroup", "0::", group)) {
+        (void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group, name);
+        if (read_line(path, text)) {
+            return true;
+        }
+    }
+    (void)snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", name);
+    return read_line(path, text);
+}
+
+/* Version 2 "QUOTA PERIOD" or "max PERIOD", version 1 two files with -1 for no limit. */
+static json_t *group_cpus(void)
+{
+    char   text[FACT_BYTES];
+    double quota = -1, period = 0;
+
+    if (read_group_file("cpu.max", text)) {
+        if (sscanf(text, "%lf %lf", &quota, &period) != 2) {
+            return json_null();
+        }
+    } else if (!read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text) ||
+               sscanf(text, "%lf", &quota) != 1 ||
+               !read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", text) ||
+               sscanf(text, "%lf", &period) != 1) {
+        return json_null();
+    }
+    return quota > 0 && period > 0 ? k3_json_number(quota / period) : json_null();
+}
+
+static json_t *group_memory(void)
+{
+    char               text[FACT_BYTES];
+    unsigned long long bytes = 0;
+
+    if (!read_group_file("memory.max", text) &&
+        !read_line("/sys/fs/cgroup/memory/memory.limit_in_bytes", text)) {
+        return json_null();
+    }
+    /* Version 1 says "no limit" with a number near 2^63. */
+    if (sscanf(text, "%llu", &bytes) != 1 || bytes >= 1ull << 60) {
+        return json_null();
+    }
+    return json_integer((json_int_t)bytes);
+}
+
+static json_t *libraries(void)
+{
+    json_t *facts = json_object();
+
+    (void)json_object_set_new(facts, "libc", k3_json_string(gnu_get_libc_version()));
+    (void)json_object_set_new(facts, "jansson", k3_json_string(jansson_version_str()));
+    (void)json_object_set_new(facts, "compiler", k3_json_string(__VERSION__));
+    return facts;
+}
+
+static json_t *volatile_facts(void)
+{
+    json_t        *facts = json_object();
+    struct utsname system;
+    const char    *cpu0 = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+    const char    *thp = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+    (void)json_object_set_new(facts, "system", system_name());
+    (void)json_object_set_new(facts, "kernel",
+                              k3_json_string(uname(&system) == 0 ? system.release : NULL));
+    (void)json_object_set_new(facts, "governor", line_of(cpu0));
+    (void)json_object_set_new(facts, "turbo", turbo());
+    (void)json_object_set_new(facts, "smt", line_of("/sys/devices/system/cpu/smt/control"));
+    (void)json_object_set_new(facts, "transparent_huge_pages", chosen_of(thp));
+    (void)json_object_set_new(facts, "load", load_averages());
+    (void)json_object_set_new(facts, "cgroup_cpus", group_cpus());
+    (void)json_object_set_new(facts, "cgroup_memory_bytes", group_memory());
+    (void)json_object_set_new(facts, "libraries", libraries());
+    return facts;
+}
+
+/* --- the key ------------------------------------------------------------------------------------
+ */
+
+/* FNV-1a over the canonical form: compact, keys sorted. */
+static uint64_t hash_of(const json_t *facts)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char    *text = json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS);
+
+    for (const char *c = text; c != NULL && *c != '\0'; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    free(text);
+    return hash;
+}
+
+json_t *k3_fingerprint(const k3_machine_t *machine)
+{
+    json_t *fingerprint = json_object();
+    json_t *stable = stable_facts(machine);
+    char    key[17];
+
+    (void)snprintf(key, sizeof(key), "%016llx", (unsigned long long)hash_of(stable));
+    (void)json_object_set_new(fingerprint, "key", json_string(key));
+    (void)json_object_set_new(fingerprint, "stable", stable);
+    (void)json_object_set_new(fingerprint, "volatile", volatile_facts());
+    return fingerprint;
+}
+
+void k3_utc_now(char text[21])
+{
+    time_t    now = time(NULL);
+    struct tm parts;
+
+    if (gmtime_r(&now, &parts) == NULL || strftime(text, 21, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
+        memcpy(text, "1970-01-01T00:00:00Z", 21);
+    }
+}
+
+void k3_run_id(char text[17])
+{
+    uint64_t bits = 0;
+
+    if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits)) {
+        struct timespec now = {0};
+
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        bits = k3_key(k3_key((uint64_t)now.tv_sec, (uint64_t)now.tv_nsec), (uint64_t)getpid());
+    }
+    (void)snprintf(text, 17, "%016llx", (unsigned long long)bits);
+}

@@ -1,0 +1,38 @@
+/* The AVX2 table. */
+#include "kernels/cpu/avx2.h"
+
+#if defined(__x86_64__)
+
+void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
+                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
+                        const void *const *rows, const void *const *scales, uint16_t *const *out,
+                        void *work)
+{
+    static const k3_expert_ops_t ops = {
+        .encode   = k3_avx2_encode,
+        .decode   = k3_avx2_decode,
+        .pack     = k3_avx2_pack,
+        .gemm     = k3_avx2_gemm,
+        .round    = k3_avx2_round,
+        .activate = k3_avx2_activate_f32,
+    };
+
+    k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, out, work);
+}
+
+/* Routing is the scalar one: its time is that of keeping the list of the largest. */
+const k3_kernels_t k3_kernels_avx2 = {
+    .isa           = "avx2",
+    .encode        = k3_avx2_encode,
+    .decode        = k3_avx2_decode,
+    .expert_mlp    = k3_avx2_expert_mlp,
+    .route         = k3_scalar_route,
+    .route_weights = k3_scalar_route_weights,
+    .combine       = k3_avx2_combine,
+    .rms_norm      = k3_avx2_rms_norm,
+    .activate      = k3_avx2_activate,
+    .add           = k3_avx2_add,
+    .sum           = k3_avx2_sum,
+};
+
+#endif

@@ -1,0 +1,165 @@
+/* Pieces of the AVX2 kernels. Every function carries its target, so that the rest of the program stays
+ * runnable on any x86-64. */
+#ifndef K3_KERNELS_CPU_AVX2_H
+#define K3_KERNELS_CPU_AVX2_H
+
+#include "kernels/cpu/cpu.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <string.h>
+
+#define K3_AVX2        __attribute__((target("avx2,fma,f16c")))
+#define K3_AVX2_INLINE K3_AVX2 __attribute__((always_inline)) static inline
+
+void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
+void k3_avx2_decode(k3_format_t format, const void *values, const void *scales, size_t n, float *out);
+void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
+                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
+                        const void *const *rows, const void *const *scales, uint16_t *const *out,
+                        void *work);
+void k3_avx2_gemm(const k3_matrix_t *w, const float *x, size_t m, float *y, float *panel);
+void k3_avx2_pack(k3_weight_format_t format, const float *row, size_t n, float *packed);
+void k3_avx2_combine(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
+                     uint16_t *out);
+void k3_avx2_sum(const uint16_t *const *parts, size_t count, size_t n, uint16_t *out);
+void k3_avx2_add(const uint16_t *a, const uint16_t *b, size_t n, uint16_t *out);
+void k3_avx2_rms_norm(const uint16_t *x, const uint16_t *gain, size_t n, float eps, uint16_t *out);
+void k3_avx2_activate(k3_activation_t activation, const uint16_t *gate, const uint16_t *up, size_t n,
+                      uint16_t *out);
+void k3_avx2_round(const float *row, size_t n, uint16_t *out);
+void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up, size_t n,
+                          uint16_t *out);
+
+/* --- bf16 rows in steps of 16 values, a shorter step at the end -------------------------------------- */
+
+/* 16 f32 values of a row; `low` and `high` hold values 0-3 8-11 and 4-7 12-15, the order in which the
+ * unpack and pack instructions work. */
+typedef struct k3_f32x16 {
+    __m256 low, high;
+} k3_f32x16_t;
+
+K3_AVX2_INLINE __m256i k3_load_u16(const uint16_t *row, size_t count)
+{
+    uint16_t part[16] = {0};
+
+    if (count >= 16) {
+        return _mm256_loadu_si256((const __m256i *)row);
+    }
+    memcpy(part, row, sizeof *row * count);
+    return _mm256_loadu_si256((const __m256i *)part);
+}
+
+K3_AVX2_INLINE void k3_store_u16(uint16_t *row, size_t count, __m256i value)
+{
+    uint16_t part[16];
+
+    if (count >= 16) {
+        _mm256_storeu_si256((__m256i *)row, value);
+        return;
+    }
+    _mm256_storeu_si256((__m256i *)part, value);
+    memcpy(row, part, sizeof *row * count);
+}
+
+K3_AVX2_INLINE k3_f32x16_t k3_widen(__m256i bf16)
+{
+    __m256i     zero = _mm256_setzero_si256();
+    k3_f32x16_t wide = {_mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, bf16)),
+                        _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, bf16))};
+
+    return wide;
+}
+
+K3_AVX2_INLINE k3_f32x16_t k3_load_bf16(const uint16_t *row, size_t count)
+{
+    return k3_widen(k3_load_u16(row, count));
+}
+
+/* f32 rows in the same order. */
+K3_AVX2_INLINE k3_f32x16_t k3_load_f32(const float *row, size_t count)
+{
+    float       part[16] = {0};
+    __m256      a, b;
+    k3_f32x16_t wide;
+
+    if (count < 16) {
+        memcpy(part, row, sizeof *row * count);
+        row = part;
+    }
+    a         = _mm256_loadu_ps(row);
+    b         = _mm256_loadu_ps(row + 8);
+    wide.low  = _mm256_permute2f128_ps(a, b, 0x20);
+    wide.high = _mm256_permute2f128_ps(a, b, 0x31);
+    return wide;
+}
+
+/* Rounds to bf16 bits in 32-bit lanes. */
+K3_AVX2_INLINE __m256i k3_round_lanes(__m256 value)
+{
+    __m256i bits    = _mm256_castps_si256(value);
+    __m256i top     = _mm256_srli_epi32(bits, 16);
+    __m256i odd     = _mm256_and_si256(top, _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i nan     = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
+    __m256i is_nan  = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+
+    return _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16), nan, is_nan);
+}
+
+K3_AVX2_INLINE void k3_store_bf16(uint16_t *row, size_t count, k3_f32x16_t value)
+{
+    k3_store_u16(row, count,
+                 _mm256_packus_epi32(k3_round_lanes(value.low), k3_round_lanes(value.high)));
+}
+
+K3_AVX2_INLINE float k3_total(__m256 value)
+{
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
+
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
+/* --- E2M1 ----------------------------------------------------------------------------------------- */
+
+/* The bytes of the bf16 values of E2M1 codes 0 to 15, by table. */
+K3_AVX2_INLINE __m256i k3_e2m1_high(__m256i codes)
+{
+    const __m256i table = _mm256_setr_epi8(
+        0, 0x3f, 0x3f, 0x3f, 0x40, 0x40, 0x40, 0x40, (char)0x80, (char)0xbf, (char)0xbf, (char)0xbf,
+        (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0, 0, 0x3f, 0x3f, 0x3f, 0x40, 0x40, 0x40, 0x40,
+        (char)0x80, (char)0xbf, (char)0xbf, (char)0xbf, (char)0xc0, (char)0xc0, (char)0xc0,
+        (char)0xc0);
+
+    return _mm256_shuffle_epi8(table, codes);
+}
+
+K3_AVX2_INLINE __m256i k3_e2m1_low(__m256i codes)
+{
+    const __m256i table = _mm256_setr_epi8(
+        0, 0, (char)0x80, (char)0xc0, 0, 0x40, (char)0x80, (char)0xc0, 0, 0, (char)0x80, (char)0xc0,
+        0, 0x40, (char)0x80, (char)0xc0, 0, 0, (char)0x80, (char)0xc0, 0, 0x40, (char)0x80,
+        (char)0xc0, 0, 0, (char)0x80, (char)0xc0, 0, 0x40, (char)0x80, (char)0xc0);
+
+    return _mm256_shuffle_epi8(table, codes);
+}
+
+/* 16 e4m3 codes: shifted to an f16 that is 2^8 smaller, as the exponent biases are 7 and 15. */
+K3_AVX2_INLINE void k3_e4m3_widen(__m128i codes, __m256 *low, __m256 *high)
+{
+    __m256i wide      = _mm256_cvtepu8_epi16(codes);
+    __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
+    __m256i sign      = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
+    __m256i nan       = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
+    __m256i half      = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign);
+    __m256  up        = _mm256_set1_ps(256.0f);
+
+    half  = _mm256_or_si256(half, nan); /* all ones: an f16 NaN */
+    *low  = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), up);
+    *high = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), up);
+}
+
+#endif
+#endif

@@ -1,0 +1,275 @@
+/* Row operations: equal to kernels/cpu/scalar.c bit for bit, but for rms_norm, whose sum has another
+ * order (the rounded results differ by one unit in the last place at most, and seldom). */
+#include "kernels/cpu/avx2.h"
+
+#if defined(__x86_64__)
+
+#include <math.h>
+
+#include "kernels/cpu/functions.h"
+
+/* --- functions, in the steps of kernels/cpu/functions.h ---------------------------------------------- */
+
+K3_AVX2_INLINE __m256 power_of_two(__m256i exponent)
+{
+    exponent = _mm256_add_epi32(exponent, _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+}
+
+K3_AVX2_INLINE __m256 polynomial(const float *terms, int count, __m256 x)
+{
+    __m256 p = _mm256_set1_ps(terms[0]);
+
+    for (int i = 1; i < count; i++) {
+        p = _mm256_add_ps(_mm256_mul_ps(p, x), _mm256_set1_ps(terms[i]));
+    }
+    return p;
+}
+
+K3_AVX2_INLINE __m256 exp8(__m256 x)
+{
+    const __m256 round = _mm256_set1_ps(K3_EXP_ROUND);
+    __m256       t, k, r, p;
+    __m256i      n, half;
+
+    /* min and max return their second operand where one is NaN. */
+    x    = _mm256_min_ps(_mm256_set1_ps(K3_EXP_LIMIT), x);
+    x    = _mm256_max_ps(_mm256_set1_ps(-K3_EXP_LIMIT), x);
+    t    = _mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(K3_LOG2_E)), round);
+    k    = _mm256_sub_ps(t, round);
+    r    = _mm256_sub_ps(x, _mm256_mul_ps(k, _mm256_set1_ps(K3_LN2_HIGH)));
+    r    = _mm256_sub_ps(r, _mm256_mul_ps(k, _mm256_set1_ps(K3_LN2_LOW)));
+    p    = polynomial(k3_exp_terms, 8, r);
+    n    = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_castps_si256(round));
+    half = _mm256_srai_epi32(n, 1);
+    p    = _mm256_mul_ps(p, power_of_two(half));
+    return _mm256_mul_ps(p, power_of_two(_mm256_sub_epi32(n, half)));
+}
+
+K3_AVX2_INLINE __m256 sigmoid8(__m256 x)
+{
+    const __m256 one  = _mm256_set1_ps(1.0f);
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+
+    return _mm256_div_ps(one, _mm256_add_ps(one, exp8(_mm256_xor_ps(x, sign))));
+}
+
+K3_AVX2_INLINE __m256 tanh8(__m256 x)
+{
+    const __m256 sign      = _mm256_set1_ps(-0.0f);
+    const __m256 one       = _mm256_set1_ps(1.0f);
+    const __m256 two       = _mm256_set1_ps(2.0f);
+    __m256       magnitude = _mm256_andnot_ps(sign, x);
+    __m256       square    = _mm256_mul_ps(x, x);
+    __m256       p         = polynomial(k3_tanh_terms, 5, square);
+    __m256       small     = _mm256_add_ps(x, _mm256_mul_ps(_mm256_mul_ps(x, square), p));
+    __m256       large     = _mm256_add_ps(exp8(_mm256_mul_ps(two, magnitude)), one);
+    __m256 is_small = _mm256_cmp_ps(magnitude, _mm256_set1_ps(K3_TANH_SMALL), _CMP_LT_OQ);
+
+    large = _mm256_sub_ps(one, _mm256_div_ps(two, large));
+    large = _mm256_or_ps(_mm256_andnot_ps(sign, large), _mm256_and_ps(sign, x));
+    return _mm256_blendv_ps(large, small, is_small);
+}
+
+K3_AVX2_INLINE __m256 act8(k3_activation_t activation, __m256 gate, __m256 up)
+{
+    __m256 s = sigmoid8(gate);
+    __m256 a, b;
+
+    if (activation == K3_ACT_SWIGLU) {
+        return _mm256_mul_ps(_mm256_mul_ps(gate, s), up);
+    }
+    a = tanh8(_mm256_mul_ps(gate, _mm256_set1_ps(1.0f / K3_SITU_BETA)));
+    b = tanh8(_mm256_mul_ps(up, _mm256_set1_ps(1.0f / K3_SITU_LAMBDA)));
+    a = _mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(K3_SITU_BETA), a), s);
+    return _mm256_mul_ps(a, _mm256_mul_ps(_mm256_set1_ps(K3_SITU_LAMBDA), b));
+}
+
+K3_AVX2_INLINE k3_f32x16_t act16(k3_activation_t activation, k3_f32x16_t gate, k3_f32x16_t up)
+{
+    k3_f32x16_t result = {act8(activation, gate.low, up.low), act8(activation, gate.high, up.high)};
+
+    return result;
+}
+
+K3_AVX2 void k3_avx2_activate(k3_activation_t activation, const uint16_t *gate, const uint16_t *up,
+                              size_t n, uint16_t *out)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        k3_store_bf16(out + i, n - i,
+                      act16(activation, k3_load_bf16(gate + i, n - i), k3_load_bf16(up + i, n - i)));
+    }
+}
+
+K3_AVX2 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up,
+                                  size_t n, uint16_t *out)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        k3_store_bf16(out + i, n - i,
+                      act16(activation, k3_load_f32(gate + i, n - i), k3_load_f32(up + i, n - i)));
+    }
+}
+
+/* --- rows ---------------------------------------------------------------------------------------- */
+
+K3_AVX2 void k3_avx2_round(const float *row, size_t n, uint16_t *out)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        k3_store_bf16(out + i, n - i, k3_load_f32(row + i, n - i));
+    }
+}
+
+K3_AVX2_INLINE k3_f32x16_t add16(k3_f32x16_t a, k3_f32x16_t b)
+{
+    k3_f32x16_t result = {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+
+    return result;
+}
+
+K3_AVX2_INLINE k3_f32x16_t scale16(k3_f32x16_t a, __m256 factor)
+{
+    k3_f32x16_t result = {_mm256_mul_ps(a.low, factor), _mm256_mul_ps(a.high, factor)};
+
+    return result;
+}
+
+/* `steps` (a constant) of 16 columns, of which `count` are in the row. */
+K3_AVX2_INLINE void combine_columns(int steps, const uint16_t *const *rows, const float *weights,
+                                    size_t k, size_t first, size_t count, uint16_t *out)
+{
+    k3_f32x16_t sum[4];
+
+    for (int s = 0; s < steps; s++) {
+        sum[s].low = sum[s].high = _mm256_setzero_ps();
+    }
+    for (size_t i = 0; i < k; i++) {
+        if (rows[i] == NULL) {
+            continue;
+        }
+        for (int s = 0; s < steps; s++) {
+            k3_f32x16_t value = k3_load_bf16(rows[i] + first + 16 * s, count - 16 * (size_t)s);
+
+            if (weights != NULL) {
+                value = scale16(value, _mm256_set1_ps(weights[i]));
+            }
+            sum[s] = add16(sum[s], value);
+        }
+    }
+    for (int s = 0; s < steps; s++) {
+        k3_store_bf16(out + first + 16 * s, count - 16 * (size_t)s, sum[s]);
+    }
+}
+
+K3_AVX2 void k3_avx2_combine(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
+                             uint16_t *out)
+{
+    size_t i = 0;
+
+    for (; i + 64 <= n; i += 64) {
+        combine_columns(4, rows, weights, k, i, 64, out);
+    }
+    for (; i < n; i += 16) {
+        combine_columns(1, rows, weights, k, i, n - i, out);
+    }
+}
+
+K3_AVX2 void k3_avx2_sum(const uint16_t *const *parts, size_t count, size_t n, uint16_t *out)
+{
+    k3_avx2_combine(parts, NULL, count, n, out);
+}
+
+K3_AVX2 void k3_avx2_add(const uint16_t *a, const uint16_t *b, size_t n, uint16_t *out)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        k3_store_bf16(out + i, n - i,
+                      add16(k3_load_bf16(a + i, n - i), k3_load_bf16(b + i, n - i)));
+    }
+}
+
+K3_AVX2 void k3_avx2_rms_norm(const uint16_t *x, const uint16_t *gain, size_t n, float eps,
+                              uint16_t *out)
+{
+    __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps(), inverse;
+
+    for (size_t i = 0; i < n; i += 16) {
+        k3_f32x16_t value = k3_load_bf16(x + i, n - i);
+
+        low  = _mm256_fmadd_ps(value.low, value.low, low);
+        high = _mm256_fmadd_ps(value.high, value.high, high);
+    }
+    inverse = _mm256_set1_ps(1.0f / sqrtf(k3_total(_mm256_add_ps(low, high)) / (float)n + eps));
+    for (size_t i = 0; i < n; i += 16) {
+        k3_f32x16_t value = scale16(k3_load_bf16(x + i, n - i), inverse);
+        k3_f32x16_t by    = k3_load_bf16(gain + i, n - i);
+
+        value.low  = _mm256_mul_ps(value.low, by.low);
+        value.high = _mm256_mul_ps(value.high, by.high);
+        k3_store_bf16(out + i, n - i, value);
+    }
+}
+
+/* --- dense, few rows ----------------------------------------------------------------------------- */
+
+/* One row of bf16 W against `m` (a constant) f32 rows; k is a multiple of 8 but for the last values. */
+K3_AVX2_INLINE void dot_bf16(size_t m, const uint16_t *w, size_t k, const float *x, float *sums)
+{
+    __m256 sum[4][2];
+    size_t i = 0;
+
+    for (size_t r = 0; r < m; r++) {
+        sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+    }
+    for (; i + 16 <= k; i += 16) {
+        const __m128i *from = (const __m128i *)(w + i);
+        __m256i        low  = _mm256_cvtepu16_epi32(_mm_loadu_si128(from));
+        __m256i        high = _mm256_cvtepu16_epi32(_mm_loadu_si128(from + 1));
+        __m256         a    = _mm256_castsi256_ps(_mm256_slli_epi32(low, 16));
+        __m256         b    = _mm256_castsi256_ps(_mm256_slli_epi32(high, 16));
+
+        for (size_t r = 0; r < m; r++) {
+            sum[r][0] = _mm256_fmadd_ps(a, _mm256_loadu_ps(x + r * k + i), sum[r][0]);
+            sum[r][1] = _mm256_fmadd_ps(b, _mm256_loadu_ps(x + r * k + i + 8), sum[r][1]);
+        }
+    }
+    for (size_t r = 0; r < m; r++) {
+        sums[r] = k3_total(_mm256_add_ps(sum[r][0], sum[r][1]));
+        for (size_t t = i; t < k; t++) {
+            sums[r] += k3_bf16_to_f32(w[t]) * x[r * k + t];
+        }
+    }
+}
+
+K3_AVX2_INLINE void dot_rows(size_t m, const uint16_t *w, size_t n, size_t k, const float *x,
+                             float *y)
+{
+    for (size_t j = 0; j < n; j++) {
+        float sums[4];
+
+        dot_bf16(m, w + j * k, k, x, sums);
+        for (size_t r = 0; r < m; r++) {
+            y[r * n + j] = sums[r];
+        }
+    }
+}
+
+K3_AVX2 static void dot(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y)
+{
+    switch (m) {
+    case 1:
+        dot_rows(1, w, n, k, x, y);
+        break;
+    case 2:
+        dot_rows(2, w, n, k, x, y);
+        break;
+    case 3:
+        dot_rows(3, w, n, k, x, y);
+        break;
+    default:
+        dot_rows(4, w, n, k, x, y);
+        break;
+    }
+}
+
+const k3_row_ops_t k3_row_ops_avx2 = {.round = k3_avx2_round, .dot = dot};
+
+#endif

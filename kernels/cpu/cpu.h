@@ -1,0 +1,78 @@
+/* Inside of the CPU kernels: what the ISA versions share. */
+#ifndef K3_KERNELS_CPU_H
+#define K3_KERNELS_CPU_H
+
+#include "kernels/kernels.h"
+
+/* A product and a sum written apart stay apart, so that every ISA rounds alike. Clang does not merge
+ * across statements by itself and never merges intrinsics. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+
+extern const k3_kernels_t k3_kernels_scalar;
+#if defined(__x86_64__)
+extern const k3_kernels_t k3_kernels_avx2;
+#endif
+
+/* A weight matrix, row major along the sum. */
+typedef struct k3_matrix {
+    k3_weight_format_t format;
+    const uint8_t     *values;
+    const void        *scales;
+    size_t             rows, columns;
+} k3_matrix_t;
+
+/* f32 rows in work space have a length of k3_padded(n), a whole number of 64-value blocks. */
+static inline size_t k3_padded(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+enum {
+    K3_EXPERT_CHUNK = 64,       /* rows of one pass over the weights */
+    K3_PANEL_FLOATS = 12 * 512, /* decoded weights at hand, small enough for the first-level cache */
+};
+
+/* What differs between ISAs in the expert MLP; kernels/cpu/expert.c holds the order of the steps. */
+typedef struct k3_expert_ops {
+    void (*encode)(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
+    void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n, float *out);
+    /* Copies n values into k3_padded(n), zeros behind, in the order that gemm reads them. */
+    void (*pack)(k3_weight_format_t format, const float *row, size_t n, float *packed);
+    /* y[i][j] = sum of w[j][.] x[i][.]; x and y have padded rows. `panel` has K3_PANEL_FLOATS or one
+     * row of w, whichever is more. */
+    void (*gemm)(const k3_matrix_t *w, const float *x, size_t m, float *y, float *panel);
+    void (*round)(const float *row, size_t n, uint16_t *out);
+    /* out = bf16(act(gate, up)). */
+    void (*activate)(k3_activation_t activation, const float *gate, const float *up, size_t n,
+                     uint16_t *out);
+} k3_expert_ops_t;
+
+void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
+                   const k3_recipe_t *recipe, const k3_expert_weights_t *weights, size_t n,
+                   k3_format_t format, const void *const *rows, const void *const *scales,
+                   uint16_t *const *out, void *work);
+
+/* What the dense layers need of an ISA. */
+typedef struct k3_row_ops {
+    void (*round)(const float *row, size_t n, uint16_t *out);
+    /* y[i][j] = x[i] . w[j] for 1 to 4 rows of x, n rows of bf16 w; NULL where it would be slow. */
+    void (*dot)(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y);
+} k3_row_ops_t;
+
+extern const k3_row_ops_t k3_row_ops_scalar;
+#if defined(__x86_64__)
+extern const k3_row_ops_t k3_row_ops_avx2;
+#endif
+const k3_row_ops_t *k3_row_ops_cpu(void); /* for the ISA of k3_kernels_cpu(NULL) */
+
+/* Functions of kernels/cpu/scalar*.c that other tables use as they are. */
+void k3_scalar_encode(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
+void k3_scalar_decode(k3_format_t format, const void *values, const void *scales, size_t n,
+                      float *out);
+void k3_scalar_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
+                     float *weights);
+void k3_scalar_route_weights(const float *logits, size_t k, const int32_t *ids, float *weights);
+
+#endif

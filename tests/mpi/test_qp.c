@@ -1,0 +1,312 @@
+/* Data, signals and accounts of queue pairs, over shared memory and TCP, with and without plain
+ * stores. ranks: 1 2 3 8 */
+#include "harness/base/keyed.h"
+#include "ranks.h"
+
+enum { SLOT = 4096, SIGNAL_SLOT = 64, ROUNDS = 3, BIG = 1 << 20 };
+
+static k3_qps_t *qps;
+static unsigned  per_peer;
+static uint64_t  signals_at, big_at, block_bytes;
+
+static uint64_t lane_number(int src, unsigned qp)
+{
+    return (uint64_t)(unsigned)src * per_peer + qp;
+}
+
+static unsigned message_bytes(unsigned qp)
+{
+    static const unsigned sizes[] = {3712, 1, 7, 8, 64, 1000, 4096};
+
+    return sizes[qp % (sizeof(sizes) / sizeof(sizes[0]))];
+}
+
+static unsigned char byte_of(int src, int dst, unsigned qp, unsigned round, uint64_t i)
+{
+    uint64_t key = k3_key(k3_key((uint64_t)(unsigned)src << 32 | (unsigned)dst, qp), round);
+
+    return (unsigned char)k3_key(key, i);
+}
+
+static void open_qps(k3_fabric_t *fabric, unsigned qps_per_peer, bool p2p)
+{
+    uint64_t        lanes = (uint64_t)(unsigned)world.size * qps_per_peer;
+    k3_qps_config_t config;
+    char           *memory;
+
+    per_peer = qps_per_peer;
+    signals_at = lanes * SLOT;
+    big_at = signals_at + lanes * SIGNAL_SLOT;
+    block_bytes = big_at + (uint64_t)(unsigned)world.size * BIG + 1;
+    config = basic_config(block_bytes, qps_per_peer, p2p);
+    config.order_rounds = 9;
+    CHECK_OK(k3_qps_create(fabric, &config, &qps, err));
+    CHECK(k3_qps_per_peer(qps) == qps_per_peer);
+    memory = k3_qps_memory(qps);
+    for (uint64_t i = 0; i < block_bytes; i++) {
+        CHECK(memory[i] == 0);
+    }
+}
+
+/* --- data and signals ----------------------------------------------------------------------------
+ */
+
+static void send_all(unsigned char *source, unsigned round)
+{
+    for (int peer = 0; peer < world.size; peer++) {
+        for (unsigned qp = 0; qp < per_peer; qp++) {
+            uint64_t       lane = lane_number(world.rank, qp);
+            uint64_t       word = signals_at + lane * SIGNAL_SLOT;
+            unsigned       bytes = message_bytes(qp);
+            unsigned char *data = source + lane_number(peer, qp) * SLOT;
+
+            for (unsigned i = 0; i < bytes; i++) {
+                data[i] = byte_of(world.rank, peer, qp, round, i);
+            }
+            k3_qps_put(qps, peer, qp, data, lane * SLOT, bytes, bytes / 2);
+            k3_qps_signal_add32(qps, peer, qp, word, qp + 1);
+            k3_qps_signal_add64(qps, peer, qp, word + 8, (UINT64_C(1) << 32) - 1);
+            k3_qps_signal_write32(qps, peer, qp, word + 16, round + 1);
+            k3_qps_signal_write64(qps, peer, qp, word + 24, UINT64_C(0x100000000) * (round + 1));
+            k3_qps_doorbell(qps, peer, qp);
+        }
+    }
+}
+
+static void wait_word64(const char *word, uint64_t value)
+{
+    while (k3_signal_read64(word) != value) {
+        CHECK_OK(k3_qps_idle(qps, err));
+    }
+}
+
+static void wait_word32(const char *word, uint32_t value)
+{
+    while (k3_signal_read32(word) != value) {
+        CHECK_OK(k3_qps_idle(qps, err));
+    }
+}
+
+static void receive_all(unsigned round)
+{
+    const char *memory = k3_qps_memory(qps);
+
+    for (int src = 0; src < world.size; src++) {
+        for (unsigned qp = 0; qp < per_peer; qp++) {
+            uint64_t    lane = lane_number(src, qp);
+            const char *word = memory + signals_at + lane * SIGNAL_SLOT;
+
+            /* The first signal is enough for the data; the others are waited for on their own. */
+            wait_word32(word, (round + 1) * (qp + 1));
+            for (unsigned i = 0; i < message_bytes(qp); i++) {
+                CHECK((unsigned char)memory[lane * SLOT + i] ==
+                      byte_of(src, world.rank, qp, round, i));
+            }
+            wait_word64(word + 8, (round + 1) * ((UINT64_C(1) << 32) - 1));
+            wait_word32(word + 16, round + 1);
+            wait_word64(word + 24, UINT64_C(0x100000000) * (round + 1));
+        }
+    }
+}
+
+static void check_lane(unsigned bank, int peer, unsigned qp, double span_us)
+{
+    k3_lane_stats_t stats;
+    uint64_t        total = 0;
+
+    k3_qps_lane_stats(qps, bank, peer, qp, &stats);
+    CHECK(stats.messages == ROUNDS);
+    CHECK(stats.signals == 4 * ROUNDS);
+    CHECK(stats.doorbells == (k3_qps_kind(qps, peer) == K3_LANE_QP ? ROUNDS : 0));
+    CHECK(stats.bytes_wire == ROUNDS * (message_bytes(qp) + 24));
+    CHECK(stats.bytes_payload == ROUNDS * (message_bytes(qp) / 2));
+    CHECK(stats.spans == ROUNDS);
+    CHECK(stats.first_post_us >= 0 && stats.first_post_us <= stats.last_done_us);
+    CHECK(stats.last_done_us <= span_us);
+    CHECK(stats.busy_us > 0 && stats.busy_us <= stats.last_done_us - stats.first_post_us + 0.001);
+    CHECK(stats.hist != NULL);
+    for (unsigned i = 0; i < K3_HIST_BUCKETS; i++) {
+        total += stats.hist->count[i];
+    }
+    CHECK(stats.hist->total == ROUNDS && total == ROUNDS);
+}
+
+static void check_books(double span_us)
+{
+    k3_lane_stats_t stats;
+
+    for (int peer = 0; peer < world.size; peer++) {
+        for (unsigned qp = 0; qp < per_peer; qp++) {
+            check_lane(1, peer, qp, span_us);
+            k3_qps_lane_stats(qps, 0, peer, qp, &stats);
+            CHECK(stats.messages == 0 && stats.spans == 0 && stats.hist == NULL);
+        }
+    }
+    k3_qps_reset(qps);
+    k3_qps_lane_stats(qps, 1, 0, 0, &stats);
+    CHECK(stats.messages == 0 && stats.signals == 0 && stats.busy_us == 0 && stats.hist == NULL);
+}
+
+static void test_traffic(void)
+{
+    unsigned char *source = malloc((size_t)world.size * per_peer * SLOT);
+    uint64_t       span = 0;
+
+    CHECK(source != NULL);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        uint64_t start = k3_clock_now();
+
+        k3_qps_bank_begin(qps, 1);
+        send_all(source, round);
+        receive_all(round);
+        CHECK_OK(k3_qps_bank_end(qps, err));
+        span += k3_clock_now() - start;
+        CHECK_OK(k3_qps_barrier(qps, err));
+    }
+    check_books(k3_clock_us(span));
+    free(source);
+}
+
+/* A message larger than any segment, unaligned at both ends. */
+static void test_big(void)
+{
+    int            to = (world.rank + 1) % world.size;
+    int            from = (world.rank + world.size - 1) % world.size;
+    unsigned char *source = malloc(BIG);
+    const char    *memory = k3_qps_memory(qps);
+    const char    *data = memory + big_at + (uint64_t)(unsigned)from * BIG + 1;
+
+    CHECK(source != NULL);
+    for (unsigned i = 0; i < BIG; i++) {
+        source[i] = byte_of(world.rank, to, 9999, 0, i);
+    }
+    k3_qps_put(qps, to, 0, source, big_at + (uint64_t)(unsigned)world.rank * BIG + 1, BIG - 1, 0);
+    k3_qps_signal_write32(qps, to, 0, signals_at + lane_number(world.rank, 0) * SIGNAL_SLOT + 32,
+                          7);
+    wait_word32(memory + signals_at + lane_number(from, 0) * SIGNAL_SLOT + 32, 7);
+    for (unsigned i = 0; i < BIG - 1; i++) {
+        CHECK((unsigned char)data[i] == byte_of(from, world.rank, 9999, 0, i));
+    }
+    CHECK_OK(k3_qps_flush_lane(qps, to, 0, err));
+    free(source);
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
+static void test_kinds(bool p2p, bool mappable)
+{
+    uint64_t rounds, bare, used;
+
+    CHECK(k3_qps_kind(qps, world.rank) == K3_LANE_SELF);
+    CHECK(k3_qps_mapped(qps, world.rank) == k3_qps_memory(qps));
+    CHECK(strcmp(k3_qps_transport(qps, world.rank), "self") == 0);
+    for (int peer = 0; peer < world.size; peer++) {
+        if (peer == world.rank) {
+            continue;
+        }
+        if (p2p && mappable) {
+            CHECK(k3_qps_kind(qps, peer) == K3_LANE_P2P && k3_qps_mapped(qps, peer) != NULL);
+            CHECK(strcmp(k3_qps_transport(qps, peer), "mapped") == 0);
+        } else {
+            CHECK(k3_qps_kind(qps, peer) == K3_LANE_QP && k3_qps_mapped(qps, peer) == NULL);
+            CHECK((strncmp(k3_qps_transport(qps, peer), "tcp/", 4) == 0) == !mappable);
+            CHECK(strchr(k3_qps_transport(qps, peer), '/') != NULL);
+        }
+    }
+    k3_qps_order_result(qps, &rounds, &bare, &used);
+    CHECK(rounds == 9 * (unsigned)world.size && used == 0 && bare <= rounds);
+    CHECK(k3_qps_order(qps) == K3_ORDER_FENCE);
+}
+
+/* What is stored through the mapping is in the peer's block. */
+static void test_mapping(void)
+{
+    const char *memory = k3_qps_memory(qps);
+
+    for (int peer = 0; peer < world.size; peer++) {
+        char *mapped = k3_qps_mapped(qps, peer);
+
+        if (mapped != NULL) {
+            mapped[big_at + (uint64_t)(unsigned)world.rank] = (char)(world.rank + 1);
+        }
+    }
+    CHECK_OK(k3_qps_barrier(qps, err));
+    for (int src = 0; src < world.size; src++) {
+        if (k3_qps_mapped(qps, src) != NULL) {
+            CHECK(memory[big_at + (uint64_t)(unsigned)src] == (char)(src + 1));
+        }
+    }
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
+static void test_accounting_off(void)
+{
+    k3_lane_stats_t stats;
+    int             to = (world.rank + 1) % world.size;
+    char            data[64] = {0};
+
+    k3_qps_accounting(qps, false);
+    k3_qps_bank_begin(qps, 0);
+    k3_qps_put(qps, to, 0, data, big_at, sizeof(data), 0);
+    k3_qps_accounting(qps, true);
+    k3_qps_put(qps, to, 0, data, big_at, sizeof(data), 0);
+    CHECK_OK(k3_qps_bank_end(qps, err));
+    k3_qps_put(qps, to, 0, data, big_at, sizeof(data), 0); /* outside any span */
+    k3_qps_lane_stats(qps, 0, to, 0, &stats);
+    CHECK(stats.messages == 1 && stats.hist->total == 1 && stats.bytes_wire == sizeof(data));
+    CHECK_OK(k3_qps_flush(qps, err));
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
+/* More operations than the pool holds. */
+static void test_many(void)
+{
+    static char     data[64];
+    k3_lane_stats_t stats;
+    int             to = (world.rank + 1) % world.size;
+
+    k3_qps_reset(qps);
+    k3_qps_bank_begin(qps, 0);
+    for (unsigned i = 0; i < 10000; i++) {
+        k3_qps_put(qps, to, i % per_peer, data, big_at, sizeof(data), 1);
+    }
+    CHECK_OK(k3_qps_bank_end(qps, err));
+    k3_qps_lane_stats(qps, 0, to, 0, &stats);
+    CHECK(stats.messages == (10000 + per_peer - 1) / per_peer);
+    CHECK(stats.hist->total == stats.messages && stats.spans == 1);
+    CHECK(stats.busy_us <= stats.last_done_us - stats.first_post_us + 0.001);
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
+static void test_transport(const char *transports, bool mappable, unsigned most)
+{
+    k3_fabric_t *fabric;
+
+    if (transports != NULL) {
+        setenv("UCX_TLS", transports, 1);
+    }
+    CHECK_OK(k3_fabric_open(&world, &fabric, err));
+    for (int p2p = 0; p2p <= 1; p2p++) {
+        for (unsigned q = 1; q <= most; q += most - 1) {
+            open_qps(fabric, q, p2p != 0);
+            test_kinds(p2p != 0, mappable);
+            test_traffic();
+            test_big();
+            test_mapping();
+            test_accounting_off();
+            test_many();
+            k3_qps_destroy(qps);
+        }
+    }
+    k3_fabric_close(fabric);
+    unsetenv("UCX_TLS");
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    CHECK(k3_fabric_version_loaded()[0] != '\0' && k3_fabric_version_compiled()[0] != '\0');
+    test_transport(NULL, true, 28);
+    test_transport("posix,self", true, 3);
+    test_transport("tcp,self", false, world.size > 3 ? 4 : 28);
+    return finish("test_qp");
+}

@@ -1,0 +1,127 @@
+/* Selection of experts and their weights. */
+#include "support.h"
+
+enum { EXPERTS = 896, K = 16 };
+
+static void check_equal_logits(const k3_kernels_t *kernels)
+{
+    float   logits[EXPERTS] = {0}, bias[EXPERTS] = {0}, weights[K];
+    int32_t ids[K];
+
+    kernels->route(logits, bias, EXPERTS, K, ids, weights);
+    for (int32_t i = 0; i < K; i++) {
+        assert_int_equal(ids[i], i);
+        assert_true(weights[i] == 0.0625f);
+    }
+}
+
+static void check_ties(const k3_kernels_t *kernels)
+{
+    float   logits[8] = {1, 3, 2, 3, 2, 0, 3, 2}, bias[8] = {0}, weights[5];
+    int32_t ids[5];
+
+    kernels->route(logits, bias, 8, 5, ids, weights);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(ids[1], 3);
+    assert_int_equal(ids[2], 6);
+    assert_int_equal(ids[3], 2);
+    assert_int_equal(ids[4], 4);
+    assert_true(weights[0] == weights[2] && weights[3] == weights[4]);
+}
+
+/* sigmoid(0) = 0.5; the bias brings expert 3 in, its weight stays that of its own logit. */
+static void check_bias(const k3_kernels_t *kernels)
+{
+    float   logits[4] = {0, 0, 0, -1.0986123f}, bias[4] = {0, 0.1f, 0, 0.5f}, weights[2];
+    int32_t ids[2];
+
+    kernels->route(logits, bias, 4, 2, ids, weights);
+    assert_int_equal(ids[0], 3); /* 0.25 + 0.5 */
+    assert_int_equal(ids[1], 1); /* 0.5 + 0.1 */
+    assert_true(fabs((double)weights[0] - 1.0 / 3) < 1e-6);
+    assert_true(fabs((double)weights[1] - 2.0 / 3) < 1e-6);
+}
+
+static void check_weights(const k3_kernels_t *kernels)
+{
+    float   logits[4] = {0, -1.0986123f, 5, 0}, weights[4];
+    int32_t ids[4]    = {1, -1, 0, -1}, none[2] = {-1, -1};
+
+    kernels->route_weights(logits, 4, ids, weights);
+    assert_true(fabs((double)weights[0] - 1.0 / 3) < 1e-6);
+    assert_true(weights[1] == 0 && weights[3] == 0);
+    assert_true(fabs((double)weights[2] - 2.0 / 3) < 1e-6);
+    kernels->route_weights(logits, 2, none, weights);
+    assert_true(weights[0] == 0 && weights[1] == 0);
+}
+
+/* Every chosen one is at least as good as every other one, in f64 but for rounding. */
+static void check_random(const k3_kernels_t *kernels)
+{
+    float    logits[EXPERTS], bias[EXPERTS], weights[K];
+    int32_t  ids[K];
+    uint64_t seed = 5;
+
+    for (int trial = 0; trial < 200; trial++) {
+        double score[EXPERTS], total = 0, last = INFINITY;
+        bool   chosen[EXPERTS] = {false};
+
+        for (int i = 0; i < EXPERTS; i++) {
+            logits[i] = (float)(6 * random_value(&seed));
+            bias[i]   = (float)(0.2 * random_value(&seed));
+            score[i]  = 1 / (1 + exp(-(double)logits[i])) + (double)bias[i];
+        }
+        kernels->route(logits, bias, EXPERTS, K, ids, weights);
+        for (int i = 0; i < K; i++) {
+            assert_in_range(ids[i], 0, EXPERTS - 1);
+            assert_false(chosen[ids[i]]);
+            assert_true(score[ids[i]] <= last + 1e-6);
+            chosen[ids[i]] = true;
+            last           = score[ids[i]];
+            total += score[ids[i]] - (double)bias[ids[i]];
+        }
+        for (int i = 0; i < EXPERTS; i++) {
+            assert_true(chosen[i] || score[i] <= last + 1e-6);
+        }
+        for (int i = 0; i < K; i++) {
+            double want = (score[ids[i]] - (double)bias[ids[i]]) / total;
+
+            assert_true(fabs((double)weights[i] - want) < 1e-6);
+        }
+    }
+}
+
+static void check_odd_inputs(const k3_kernels_t *kernels)
+{
+    float   logits[3] = {NAN, 1, -1}, bias[3] = {0}, weights[4];
+    int32_t ids[4];
+
+    kernels->route(logits, bias, 3, 2, ids, weights);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(ids[1], 2);
+    kernels->route(logits, bias, 3, 4, ids, weights); /* fewer experts than places */
+    assert_int_equal(ids[2], 0);
+    assert_int_equal(ids[3], -1);
+}
+
+static void test_all(void **state)
+{
+    static void (*const checks[])(const k3_kernels_t *) = {
+        check_equal_logits, check_ties, check_bias, check_weights, check_random, check_odd_inputs};
+
+    (void)state;
+    for (size_t i = 0; k3_kernels_isa_names[i] != NULL; i++) {
+        const k3_kernels_t *kernels = k3_kernels_cpu(k3_kernels_isa_names[i]);
+
+        for (size_t c = 0; kernels != NULL && c < sizeof checks / sizeof *checks; c++) {
+            checks[c](kernels);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
