@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 /* Dense layers y = x W^T through oneDNN, on one thread.
  *
- * A CPU without bf16 instructions would run oneDNN's bf16 matmul in its reference code, which is slower
- * by orders of magnitude; there, rows of W are widened to f32 a panel at a time. */
+ * A CPU without bf16 instructions would run oneDNN's bf16 matmul in its reference code, which is
+ * slower by orders of magnitude; there, rows of W are widened to f32 a panel at a time. */
 #include "kernels/dense.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 enum {
     CHUNK = 256, /* rows of x in one go, so that work space does not grow with max_m */
     PANEL = 128, /* rows of W widened at a time */
-    FEW   = 4    /* rows up to which the dot kernel reads W directly */
+    FEW = 4      /* rows up to which the dot kernel reads W directly */
 };
 
 struct k3_dense {
@@ -39,10 +39,10 @@ static size_t rounded(size_t floats)
 
 static k3_dense_sizes_t sizes_of(k3_dense_path_t path, size_t n, size_t k, size_t max_m)
 {
-    size_t           rows   = max_m < CHUNK ? max_m : CHUNK;
-    size_t           panel  = n < PANEL ? n : PANEL;
+    size_t           rows = max_m < CHUNK ? max_m : CHUNK;
+    size_t           panel = n < PANEL ? n : PANEL;
     size_t           narrow = rows < FEW ? rows : FEW;
-    k3_dense_sizes_t sizes  = {64, 64, 64};
+    k3_dense_sizes_t sizes = {64, 64, 64};
 
     if (path == K3_DENSE_BF16) {
         sizes.y += rounded(rows * n);
@@ -56,7 +56,7 @@ static k3_dense_sizes_t sizes_of(k3_dense_path_t path, size_t n, size_t k, size_
 
 k3_dense_path_t k3_dense_best_path(void)
 {
-    unsigned isa  = dnnl_get_effective_cpu_isa();
+    unsigned isa = dnnl_get_effective_cpu_isa();
     unsigned bf16 = dnnl_cpu_isa_avx512_core_bf16;
 
     /* The values are bit sets; later ISAs, as those with AMX, contain the earlier ones. */
@@ -64,7 +64,8 @@ k3_dense_path_t k3_dense_best_path(void)
 }
 
 /* Ranks outnumber cores, so that oneDNN must not start threads. Debian builds it on OpenMP, whose
- * thread count belongs to the calling thread; the call is looked up as nothing else links OpenMP. */
+ * thread count belongs to the calling thread; the call is looked up as nothing else links OpenMP.
+ */
 static void use_one_thread(void)
 {
     static void (*set_threads)(int);
@@ -72,7 +73,7 @@ static void use_one_thread(void)
 
     if (!looked_up) {
         *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-        looked_up              = true;
+        looked_up = true;
     }
     if (set_threads != NULL) {
         set_threads(1);
@@ -89,14 +90,14 @@ k3_dense_t *k3_dense_create_on(k3_dense_path_t path, const uint16_t *w, size_t n
         return NULL;
     }
     use_one_thread();
-    dense->w       = w;
-    dense->n       = n;
-    dense->k       = k;
+    dense->w = w;
+    dense->n = n;
+    dense->k = k;
     dense->kernels = k3_kernels_cpu(NULL);
-    dense->ops     = k3_row_ops_cpu();
-    dense->x       = aligned_alloc(64, sizes.x);
-    dense->panel   = aligned_alloc(64, sizes.panel);
-    dense->y       = aligned_alloc(64, sizes.y);
+    dense->ops = k3_row_ops_cpu();
+    dense->x = aligned_alloc(64, sizes.x);
+    dense->panel = aligned_alloc(64, sizes.panel);
+    dense->y = aligned_alloc(64, sizes.y);
     if (path == K3_DENSE_BF16 && n != 0 && k != 0) {
         dense->matmul = k3_dense_matmul_create(w, n, k, max_m);
     }
@@ -147,8 +148,8 @@ static void run_panels(k3_dense_t *dense, size_t m, float *y_f32, uint16_t *y_bf
 {
     for (size_t j = 0; j < dense->n; j += PANEL) {
         size_t columns = dense->n - j < PANEL ? dense->n - j : PANEL;
-        size_t stride  = y_f32 != NULL ? dense->n : columns;
-        float *y       = y_f32 != NULL ? y_f32 + j : dense->y;
+        size_t stride = y_f32 != NULL ? dense->n : columns;
+        float *y = y_f32 != NULL ? y_f32 + j : dense->y;
 
         widen(dense, dense->w + j * dense->k, columns * dense->k, dense->panel);
         dnnl_sgemm('N', 'T', (dnnl_dim_t)m, (dnnl_dim_t)columns, (dnnl_dim_t)dense->k, 1.0f,

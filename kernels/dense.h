@@ -1,4 +1,5 @@
-/* Inside of the dense layers: the ways to run one, chosen by the CPU. Tests ask for each of them. */
+/* Inside of the dense layers: the ways to run one, chosen by the CPU. Tests ask for each of them.
+ */
 #ifndef K3_KERNELS_DENSE_H
 #define K3_KERNELS_DENSE_H
 
@@ -10,9 +11,9 @@ typedef enum k3_dense_path {
 } k3_dense_path_t;
 
 k3_dense_path_t k3_dense_best_path(void);
-k3_dense_t *k3_dense_create_on(k3_dense_path_t path, const uint16_t *w, size_t n, size_t k,
-                               size_t max_m);
-uint64_t    k3_dense_bytes_on(k3_dense_path_t path, size_t n, size_t k, size_t max_m);
+k3_dense_t     *k3_dense_create_on(k3_dense_path_t path, const uint16_t *w, size_t n, size_t k,
+                                   size_t max_m);
+uint64_t        k3_dense_bytes_on(k3_dense_path_t path, size_t n, size_t k, size_t max_m);
 
 /* kernels/dense_matmul.c: the bf16 path. */
 typedef struct k3_dense_matmul k3_dense_matmul_t;

@@ -1,6 +1,6 @@
-/* Dense layers by oneDNN's bf16 matmul. The layout of the packed W is the one that the library wants
- * for the largest count of rows. There is a primitive for each power of two of rows, and a call is
- * divided into such counts, because a primitive is bound to its count. */
+/* Dense layers by oneDNN's bf16 matmul. The layout of the packed W is the one that the library
+ * wants for the largest count of rows. There is a primitive for each power of two of rows, and a
+ * call is divided into such counts, because a primitive is bound to its count. */
 #include "kernels/dense.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static dnnl_primitive_desc_t plan(dnnl_engine_t engine, size_t m, size_t n, size
     dnnl_memory_desc_t    x = describe(m, k, dnnl_bf16, dnnl_ab);
     dnnl_memory_desc_t    y = describe(m, n, dnnl_f32, dnnl_ab);
     dnnl_matmul_desc_t    matmul;
-    dnnl_primitive_attr_t attr   = NULL;
+    dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t result = NULL;
 
     if (dnnl_matmul_desc_init(&matmul, &x, weights, NULL, &y) != dnnl_success ||
@@ -75,8 +75,8 @@ static bool make_plans(dnnl_engine_t engine, size_t n, size_t k, int counts,
             return false;
         }
         *weights = *dnnl_primitive_desc_query_md(plans[i], dnnl_query_weights_md, 0);
-        bytes    = dnnl_memory_desc_get_size(
-               dnnl_primitive_desc_query_md(plans[i], dnnl_query_scratchpad_md, 0));
+        bytes = dnnl_memory_desc_get_size(
+            dnnl_primitive_desc_query_md(plans[i], dnnl_query_scratchpad_md, 0));
         *scratch = bytes > *scratch ? bytes : *scratch;
     }
     return true;
@@ -114,19 +114,19 @@ uint64_t k3_dense_matmul_bytes(size_t n, size_t k, size_t max_m)
 static bool pack_weights(k3_dense_matmul_t *matmul, const uint16_t *w,
                          const dnnl_memory_desc_t *layout)
 {
-    dnnl_memory_desc_t    plain   = describe(matmul->k, matmul->n, dnnl_bf16, dnnl_ba);
-    dnnl_memory_t         source  = NULL;
-    dnnl_primitive_desc_t desc    = NULL;
+    dnnl_memory_desc_t    plain = describe(matmul->k, matmul->n, dnnl_bf16, dnnl_ba);
+    dnnl_memory_t         source = NULL;
+    dnnl_primitive_desc_t desc = NULL;
     dnnl_primitive_t      reorder = NULL;
     bool                  ok;
 
-    ok = dnnl_memory_create(&matmul->weights, layout, matmul->engine, DNNL_MEMORY_ALLOCATE) ==
-             dnnl_success &&
-         dnnl_memory_create(&source, &plain, matmul->engine, (void *)(uintptr_t)w) ==
-             dnnl_success &&
-         dnnl_reorder_primitive_desc_create(&desc, &plain, matmul->engine, layout, matmul->engine,
-                                            NULL) == dnnl_success &&
-         dnnl_primitive_create(&reorder, desc) == dnnl_success;
+    ok =
+        dnnl_memory_create(&matmul->weights, layout, matmul->engine, DNNL_MEMORY_ALLOCATE) ==
+            dnnl_success &&
+        dnnl_memory_create(&source, &plain, matmul->engine, (void *)(uintptr_t)w) == dnnl_success &&
+        dnnl_reorder_primitive_desc_create(&desc, &plain, matmul->engine, layout, matmul->engine,
+                                           NULL) == dnnl_success &&
+        dnnl_primitive_create(&reorder, desc) == dnnl_success;
     if (ok) {
         dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, matmul->weights}};
 
@@ -177,10 +177,10 @@ k3_dense_matmul_t *k3_dense_matmul_create(const uint16_t *w, size_t n, size_t k,
     if (matmul == NULL) {
         return NULL;
     }
-    matmul->n      = n;
-    matmul->k      = k;
+    matmul->n = n;
+    matmul->k = k;
     matmul->counts = count_of(max_m);
-    ok             = dnnl_engine_create(&matmul->engine, dnnl_cpu, 0) == dnnl_success &&
+    ok = dnnl_engine_create(&matmul->engine, dnnl_cpu, 0) == dnnl_success &&
          dnnl_stream_create(&matmul->stream, matmul->engine, dnnl_stream_default_flags) ==
              dnnl_success &&
          make_plans(matmul->engine, n, k, matmul->counts, plans, &weights, &scratch) &&
@@ -211,7 +211,7 @@ void k3_dense_matmul_destroy(k3_dense_matmul_t *matmul)
 void k3_dense_matmul_run(k3_dense_matmul_t *matmul, const uint16_t *x, size_t m, float *y)
 {
     while (m > 0) {
-        int    i    = count_of(m) < matmul->counts ? count_of(m) - 1 : matmul->counts - 1;
+        int    i = count_of(m) < matmul->counts ? count_of(m) - 1 : matmul->counts - 1;
         size_t rows = (size_t)1 << i;
 
         dnnl_memory_set_data_handle(matmul->x[i], (void *)(uintptr_t)x);

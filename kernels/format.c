@@ -78,7 +78,7 @@ uint16_t k3_f32_to_bf16(float value)
 
 float k3_e4m3_to_f32(uint8_t code)
 {
-    uint32_t sign     = (uint32_t)(code & 0x80) << 24;
+    uint32_t sign = (uint32_t)(code & 0x80) << 24;
     uint32_t exponent = code >> 3 & 15;
     uint32_t fraction = code & 7;
 
@@ -93,7 +93,7 @@ float k3_e4m3_to_f32(uint8_t code)
 
 uint8_t k3_f32_to_e4m3(float value)
 {
-    uint8_t  sign      = (uint8_t)(bits_of(value) >> 24 & 0x80);
+    uint8_t  sign = (uint8_t)(bits_of(value) >> 24 & 0x80);
     float    magnitude = fabsf(value);
     uint32_t bits;
 
@@ -123,9 +123,9 @@ float k3_e2m1_to_f32(uint8_t code)
 
 uint8_t k3_f32_to_e2m1(float value)
 {
-    uint8_t sign      = (uint8_t)(bits_of(value) >> 28 & 8);
+    uint8_t sign = (uint8_t)(bits_of(value) >> 28 & 8);
     float   magnitude = fabsf(value);
-    uint8_t code      = 0;
+    uint8_t code = 0;
 
     if (value != value) {
         return 7;

@@ -1,8 +1,9 @@
 /* Number formats of rows and weights, and their sizes in bytes.
  *
  * bf16 values are carried as uint16_t bit patterns. A row of n values in a format is its values
- * followed by its scales. A group of values has one scale; a last group may be shorter, so that a row
- * has ceil(n / group) scales. mxfp4 needs an even n for a row to be exactly n / 2 bytes of values.
+ * followed by its scales. A group of values has one scale; a last group may be shorter, so that a
+ * row has ceil(n / group) scales. mxfp4 needs an even n for a row to be exactly n / 2 bytes of
+ * values.
  *
  *   bf16       2 n bytes
  *   fp8        e4m3 values, one f32 scale for 128: scale = amax / 448, amax at least 1e-4
@@ -14,9 +15,9 @@
  *
  * code = round(value / scale) with the division rounded to f32; value = code * scale, in f32. E8M0
  * code e stands for 2^(e - 127), 255 is NaN; exponents that encoding would take below code 0 are
- * limited to it. Rounding to e4m3 and E2M1 is to nearest, ties to even, saturating at 448 and 6; the
- * sign of a zero is kept. A NaN or infinite input makes NaN values of its group: the scale is NaN
- * (0x7fc00000 or 255) and the codes are 0x7f (e4m3), 7 (E2M1) or 0 (int8). */
+ * limited to it. Rounding to e4m3 and E2M1 is to nearest, ties to even, saturating at 448 and 6;
+ * the sign of a zero is kept. A NaN or infinite input makes NaN values of its group: the scale is
+ * NaN (0x7fc00000 or 255) and the codes are 0x7f (e4m3), 7 (E2M1) or 0 (int8). */
 #ifndef K3_KERNELS_FORMAT_H
 #define K3_KERNELS_FORMAT_H
 
@@ -53,7 +54,7 @@ static inline float k3_bf16_to_f32(uint16_t bits)
 
 uint16_t k3_f32_to_bf16(float value); /* nearest, ties to even; NaN stays NaN */
 float    k3_e4m3_to_f32(uint8_t code);
-uint8_t  k3_f32_to_e4m3(float value); /* saturates at 448; NaN: 0x7f */
+uint8_t  k3_f32_to_e4m3(float value);  /* saturates at 448; NaN: 0x7f */
 float    k3_e2m1_to_f32(uint8_t code); /* low four bits */
 uint8_t  k3_f32_to_e2m1(float value);  /* saturates at 6; NaN: 0x7 (has no NaN) */
 float    k3_e8m0_to_f32(uint8_t code);

@@ -1,8 +1,8 @@
 /* The arithmetic of the MoE region behind one table of functions.
  *
  * No function allocates; work space is given by the caller. Rows are contiguous unless pointers are
- * given. All sums are f32 unless stated. The numeric recipe (where values are rounded) is data, so that
- * the independent oracle can follow the same rounding points. */
+ * given. All sums are f32 unless stated. The numeric recipe (where values are rounded) is data, so
+ * that the independent oracle can follow the same rounding points. */
 #ifndef K3_KERNELS_KERNELS_H
 #define K3_KERNELS_KERNELS_H
 
@@ -23,9 +23,9 @@ typedef enum k3_weight_format {
 } k3_weight_format_t;
 
 /* Where an expert's numbers are rounded; everything between is f32.
- * input: bf16 rows are used as they are (K3_FORMAT_BF16), or first brought to this format; rows that
- * arrive in this very format are decoded only.
- * middle: the format of the activation's output that the down GEMM reads. */
+ * input: bf16 rows are used as they are (K3_FORMAT_BF16), or first brought to this format; rows
+ * that arrive in this very format are decoded only. middle: the format of the activation's output
+ * that the down GEMM reads. */
 typedef struct k3_recipe {
     const char *name;
     k3_format_t input;
@@ -33,12 +33,11 @@ typedef struct k3_recipe {
     k3_format_t middle;
 } k3_recipe_t;
 
-/* One expert, or a slice of its intermediate dimension: w1 (gate) and w3 (up) are inter x latent, w2
- * (down) is latent x inter, row major.
- * MXFP4: values latent/2 (inter/2) bytes a row, scales latent/32 (inter/32) bytes a row.
- * FP8_B128: values latent (inter) bytes a row, scales f32 [ceil(rows/128)][ceil(columns/128)].
- * inter may be 0 (an empty slice): the output is then all zero. MXFP4 needs latent and inter % 32 == 0,
- * FP8_B128 needs % 128 == 0. */
+/* One expert, or a slice of its intermediate dimension: w1 (gate) and w3 (up) are inter x latent,
+ * w2 (down) is latent x inter, row major. MXFP4: values latent/2 (inter/2) bytes a row, scales
+ * latent/32 (inter/32) bytes a row. FP8_B128: values latent (inter) bytes a row, scales f32
+ * [ceil(rows/128)][ceil(columns/128)]. inter may be 0 (an empty slice): the output is then all
+ * zero. MXFP4 needs latent and inter % 32 == 0, FP8_B128 needs % 128 == 0. */
 typedef struct k3_expert_weights {
     const uint8_t *w1, *w3, *w2;
     const void    *w1_scale, *w3_scale, *w2_scale;
@@ -54,7 +53,8 @@ typedef struct k3_expert_shape {
 uint64_t k3_expert_value_bytes(const k3_expert_shape_t *shape);
 uint64_t k3_expert_scale_bytes(const k3_expert_shape_t *shape);
 /* Points the six members into one block of value + scale bytes laid out w1 w3 w2 w1_scale w3_scale
- * w2_scale, each part aligned to 64 bytes; returns the block's size (block may be NULL to ask for it). */
+ * w2_scale, each part aligned to 64 bytes; returns the block's size (block may be NULL to ask for
+ * it). */
 uint64_t k3_expert_layout(const k3_expert_shape_t *shape, const uint8_t *block,
                           k3_expert_weights_t *weights);
 
@@ -63,25 +63,27 @@ typedef struct k3_kernels {
 
     /* One row of n bf16 values to a format and back to f32. scales may be NULL for bf16. */
     void (*encode)(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
-    void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n, float *out);
+    void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n,
+                   float *out);
 
     /* Expert MLP over n rows: rows[i] points to the values, scales[i] to the scales of row i in
-     * `format` (scales may be NULL for bf16; pointers need no alignment beyond 4 bytes for f32 scales);
-     * out[i] receives `latent` bf16 values. `work` has k3_expert_work_bytes. n may be 0. */
+     * `format` (scales may be NULL for bf16; pointers need no alignment beyond 4 bytes for f32
+     * scales); out[i] receives `latent` bf16 values. `work` has k3_expert_work_bytes. n may be 0.
+     */
     void (*expert_mlp)(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
                        const void *const *rows, const void *const *scales, uint16_t *const *out,
                        void *work);
 
-    /* Selection for one row: s = sigmoid(logit); the k experts with the largest s + bias, in falling
-     * order (ties: lower id first); weight = s / (sum of the k raw s + 1e-20). */
+    /* Selection for one row: s = sigmoid(logit); the k experts with the largest s + bias, in
+     * falling order (ties: lower id first); weight = s / (sum of the k raw s + 1e-20). */
     void (*route)(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
                   float *weights);
     /* The weights for given ids; -1 gets weight 0 and is left out of the sum. */
     void (*route_weights)(const float *logits, size_t k, const int32_t *ids, float *weights);
 
-    /* out = bf16(sum over i in order of weight[i] * row[i]); rows[i] == NULL is left out; weights NULL: all 1.
-     * k == 0 gives zeros. */
+    /* out = bf16(sum over i in order of weight[i] * row[i]); rows[i] == NULL is left out; weights
+     * NULL: all 1. k == 0 gives zeros. */
     void (*combine)(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
                     uint16_t *out);
 
@@ -102,11 +104,13 @@ typedef struct k3_kernels {
 /* Work space of expert_mlp for any n. */
 size_t k3_expert_work_bytes(const k3_expert_shape_t *shape);
 
-/* `isa`: NULL or "auto" for the best one of this CPU, else a name; NULL when unknown or not usable. */
-const k3_kernels_t *k3_kernels_cpu(const char *isa);
+/* `isa`: NULL or "auto" for the best one of this CPU, else a name; NULL when unknown or not usable.
+ */
+const k3_kernels_t      *k3_kernels_cpu(const char *isa);
 extern const char *const k3_kernels_isa_names[]; /* "auto", "avx2", "scalar", NULL */
 
-/* --- dense layers: y = x W^T, W bf16 [n][k] row major ------------------------------------------- */
+/* --- dense layers: y = x W^T, W bf16 [n][k] row major -------------------------------------------
+ */
 
 typedef struct k3_dense k3_dense_t;
 

@@ -44,9 +44,9 @@ uint64_t k3_expert_layout(const k3_expert_shape_t *shape, const uint8_t *block,
     uint64_t            used = 0;
     k3_expert_weights_t parts;
 
-    parts.w1       = take(block, &used, up);
-    parts.w3       = take(block, &used, up);
-    parts.w2       = take(block, &used, down);
+    parts.w1 = take(block, &used, up);
+    parts.w3 = take(block, &used, up);
+    parts.w2 = take(block, &used, down);
     parts.w1_scale = take(block, &used, up_scale);
     parts.w3_scale = take(block, &used, up_scale);
     parts.w2_scale = take(block, &used, down_scale);

@@ -95,6 +95,8 @@ static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     uint32_t          begin, end;
 
     k3_shared_slice(cell, rank, &begin, &end);
+    /* The stand-in needs one decoded row. */
+    m->buffer[K3_BUF_EXPERT_WORK] = (uint64_t)model->latent * sizeof(float);
     if (k3_needs_experts(cell)) {
         m->buffer[K3_BUF_EXPERT_WORK] = k3_expert_work_bytes(&shape);
         m->expert_weights = k3_mul(k3_layout_local_experts(&cell->layout, model),

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-
-/* --- before the router --------------------------------------------------------------------------------- */
+/* --- before the router
+ * --------------------------------------------------------------------------------- */
 
 static void attention_fast(k3_region_t *r)
 {
@@ -16,21 +16,23 @@ static void attention_fast(k3_region_t *r)
     }
     k3_span_begin(&r->spans, K3_PHASE_ATTN_REDUCE_SCATTER);
     r->x = r->buffer[K3_BUF_X];
-    k3_reduce_scatter(&r->attn, r->kernels, partial, r->attn_share, r->buffer[K3_BUF_EXCHANGE], r->x);
+    k3_reduce_scatter(&r->attn, r->kernels, partial, r->attn_share, r->buffer[K3_BUF_EXCHANGE],
+                      r->x);
     k3_span_end(&r->spans, K3_PHASE_ATTN_REDUCE_SCATTER);
 }
 
 static void attention_fallback(k3_region_t *r)
 {
-    const k3_layout_t *l       = &r->cell->layout;
-    uint64_t           h       = r->cell->model.hidden;
+    const k3_layout_t *l = &r->cell->layout;
+    uint64_t           h = r->cell->model.hidden;
     uint16_t          *partial = r->buffer[K3_BUF_PARTIAL];
-    uint32_t           rank    = (uint32_t)r->world->rank;
-    uint64_t           first   = l->first_row[rank] - l->first_row[k3_layout_group_first(l, rank)];
+    uint32_t           rank = (uint32_t)r->world->rank;
+    uint64_t           first = l->first_row[rank] - l->first_row[k3_layout_group_first(l, rank)];
 
     if (l->attn_tp > 1) {
         k3_span_begin(&r->spans, K3_PHASE_ATTN_ALL_REDUCE);
-        k3_all_reduce(&r->attn, r->kernels, partial, r->group_slots * h, r->buffer[K3_BUF_EXCHANGE]);
+        k3_all_reduce(&r->attn, r->kernels, partial, r->group_slots * h,
+                      r->buffer[K3_BUF_EXCHANGE]);
         k3_span_end(&r->spans, K3_PHASE_ATTN_ALL_REDUCE);
     }
     r->x = partial;
@@ -42,21 +44,23 @@ static void attention_fallback(k3_region_t *r)
     }
 }
 
-/* --- router and projections ------------------------------------------------------------------------------ */
+/* --- router and projections
+ * ------------------------------------------------------------------------------ */
 
-/* The gate runs in full. When the routing is prescribed its ids replace the gate's own, with the raw scores
- * of these experts as weights. */
+/* The gate runs in full. When the routing is prescribed its ids replace the gate's own, with the
+ * raw scores of these experts as weights. */
 static void route(k3_region_t *r)
 {
     const k3_model_t *m = &r->cell->model;
 
     k3_span_begin(&r->spans, K3_PHASE_ROUTER);
-    k3_dense_run(r->weights.gate, r->x, r->rows, r->logits, NULL);
+    k3_dense_run(r->weights->gate, r->x, r->rows, r->logits, NULL);
     for (uint64_t i = 0; i < r->rows; i++) {
-        int32_t *ids   = r->ids + i * m->topk;
+        int32_t *ids = r->ids + i * m->topk;
         float   *gates = r->gates + i * m->topk;
 
-        r->kernels->route(r->logits + i * m->experts, r->weights.bias, m->experts, m->topk, ids, gates);
+        r->kernels->route(r->logits + i * m->experts, r->weights->bias, m->experts, m->topk, ids,
+                          gates);
         memcpy(ids, r->routed_ids + i * m->topk, m->topk * sizeof(int32_t));
         r->kernels->route_weights(r->logits + i * m->experts, m->topk, ids, gates);
     }
@@ -71,14 +75,14 @@ static void latent_down(k3_region_t *r)
     }
     k3_span_begin(&r->spans, K3_PHASE_LATENT_DOWN);
     r->latent = r->buffer[K3_BUF_LATENT];
-    k3_dense_run(r->weights.down, r->x, r->rows, NULL, r->latent);
+    k3_dense_run(r->weights->down, r->x, r->rows, NULL, r->latent);
     k3_span_end(&r->spans, K3_PHASE_LATENT_DOWN);
 }
 
 /* Whole on the fast path; on the fallback this rank's slice, a partial sum. */
 static void shared_expert(k3_region_t *r, uint16_t *out)
 {
-    const k3_weights_t *w = &r->weights;
+    const k3_weights_t *w = r->weights;
     uint64_t            n = r->rows, h = r->cell->model.hidden;
     uint32_t            begin, end, width;
     uint16_t           *gate = r->buffer[K3_BUF_SHARED_MID];
@@ -98,17 +102,19 @@ static void shared_expert(k3_region_t *r, uint16_t *out)
     k3_span_end(&r->spans, K3_PHASE_SHARED_EXPERT);
 }
 
-/* --- dispatch, experts, combine ----------------------------------------------------------------------------- */
+/* --- dispatch, experts, combine
+ * ----------------------------------------------------------------------------- */
 
-/* y = bf16(x * factor): every expert has its own factor, so that no identity and no mix-up passes. */
+/* y = bf16(x * factor): every expert has its own factor, so that no identity and no mix-up passes.
+ */
 static void stand_in(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *work)
 {
-    float   *row   = r->buffer[K3_BUF_EXPERT_WORK];
+    float   *row = r->buffer[K3_BUF_EXPERT_WORK];
     uint32_t width = r->cell->model.latent;
 
     for (size_t i = 0; i < work->count; i++) {
-        r->kernels->decode(work->format, work->values[i], work->scales != NULL ? work->scales[i] : NULL, width,
-                           row);
+        r->kernels->decode(work->format, work->values[i],
+                           work->scales != NULL ? work->scales[i] : NULL, width, row);
         for (uint32_t j = 0; j < width; j++) {
             work->out[i][j] = k3_f32_to_bf16(row[j] * r->factors[expert]);
         }
@@ -131,9 +137,9 @@ static void experts(k3_region_t *r)
         if (r->stand_in) {
             stand_in(r, e, &work);
         } else {
-            k3_weights_expert(&r->weights, e, &weights);
-            r->kernels->expert_mlp(&r->weights.shape, &r->cell->runner->recipe, &weights, work.count,
-                                   work.format, work.values, work.scales, work.out,
+            k3_weights_expert(r->weights, e, &weights);
+            r->kernels->expert_mlp(&r->weights->shape, &r->cell->runner->recipe, &weights,
+                                   work.count, work.format, work.values, work.scales, work.out,
                                    r->buffer[K3_BUF_EXPERT_WORK]);
         }
         k3_watchdog_alive();
@@ -194,15 +200,16 @@ static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
     return err->status;
 }
 
-/* --- after the combine ------------------------------------------------------------------------------------- */
+/* --- after the combine
+ * ------------------------------------------------------------------------------------- */
 
-/* Latent partial sums and the shared expert's lie in one buffer and are reduced together. A complete combine
- * is left out, unless a historical rule reduces it again. */
+/* Latent partial sums and the shared expert's lie in one buffer and are reduced together. A
+ * complete combine is left out, unless a historical rule reduces it again. */
 static void reduce_tp(k3_region_t *r)
 {
     uint64_t latent = r->rows * r->cell->model.latent;
     uint64_t shared = r->cell->model.shared > 0 ? r->rows * r->cell->model.hidden : 0;
-    uint64_t skip   = r->cell->path.reduce_latent ? 0 : latent;
+    uint64_t skip = r->cell->path.reduce_latent ? 0 : latent;
 
     if (r->all.size == 1 || latent + shared == skip) {
         return;
@@ -216,7 +223,7 @@ static void reduce_tp(k3_region_t *r)
 /* Norm after the full reduction, up projection, and the shared expert added once. */
 static void latent_up(k3_region_t *r, const uint16_t *shared)
 {
-    const k3_model_t *m      = &r->cell->model;
+    const k3_model_t *m = &r->cell->model;
     uint16_t         *normed = r->buffer[K3_BUF_NORMED];
 
     k3_span_begin(&r->spans, K3_PHASE_LATENT_UP);
@@ -224,10 +231,11 @@ static void latent_up(k3_region_t *r, const uint16_t *shared)
     if (m->latent_step) {
         r->y = r->buffer[K3_BUF_ROUTED];
         for (uint64_t i = 0; i < r->rows; i++) {
-            r->kernels->rms_norm(r->combined + i * m->latent, r->weights.tensor[K3_TENSOR_LATENT_NORM],
-                                 m->latent, 1e-5f, normed + i * m->latent);
+            r->kernels->rms_norm(r->combined + i * m->latent,
+                                 r->weights->tensor[K3_TENSOR_LATENT_NORM], m->latent, 1e-5f,
+                                 normed + i * m->latent);
         }
-        k3_dense_run(r->weights.up, normed, r->rows, NULL, r->y);
+        k3_dense_run(r->weights->up, normed, r->rows, NULL, r->y);
     }
     if (m->shared > 0) {
         uint16_t *sum = m->latent_step ? r->y : r->buffer[K3_BUF_SHARED];
@@ -241,9 +249,9 @@ static void latent_up(k3_region_t *r, const uint16_t *shared)
 
 static void restore(k3_region_t *r)
 {
-    const k3_layout_t *l     = &r->cell->layout;
-    uint32_t           rank  = (uint32_t)r->world->rank;
-    uint64_t           h     = r->cell->model.hidden;
+    const k3_layout_t *l = &r->cell->layout;
+    uint32_t           rank = (uint32_t)r->world->rank;
+    uint64_t           h = r->cell->model.hidden;
     uint64_t           first = l->first_row[k3_layout_group_first(l, rank)];
 
     r->restored = r->y;
@@ -260,7 +268,9 @@ static void restore(k3_region_t *r)
     }
 }
 
-/* --- components ----------------------------------------------------------------------------------------------- */
+/* --- components
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static k3_status_t run_region(k3_region_t *r, k3_error_t *err)
 {

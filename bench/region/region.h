@@ -30,7 +30,7 @@ typedef struct k3_region {
     void                  *engine;
     k3_group_t             attn, all;              /* the attention group, and all ranks */
     uint64_t              *attn_share, *row_share; /* units of each rank: of the group, of all */
-    k3_weights_t           weights;
+    k3_weights_t          *weights;                /* of the caller */
     void                  *buffer[K3_BUF_COUNT];
     int32_t               *routed_ids;  /* [front rows][K] of the routing, computed at set-up */
     uint64_t               rows;        /* front rows that are real */
@@ -49,11 +49,12 @@ typedef struct k3_region {
 } k3_region_t;
 
 typedef struct k3_region_options {
-    k3_fabric_t *fabric;
-    bool         accounting;
-    unsigned     order_rounds;
-    k3_fault_t   fault;
-    const char  *isa;
+    k3_fabric_t  *fabric;
+    bool          accounting;
+    unsigned      order_rounds;
+    k3_fault_t    fault;
+    const char   *isa;
+    k3_weights_t *weights; /* filled, or reused when they fit; must outlive the region */
 } k3_region_options_t;
 
 /* Collective; all ranks leave with the same status. */

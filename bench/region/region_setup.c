@@ -5,7 +5,8 @@
 #include "bench/region/region.h"
 #include "harness/base/memory.h"
 
-/* --- tables ---------------------------------------------------------------------------------------------- */
+/* --- tables
+ * ---------------------------------------------------------------------------------------------- */
 
 static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
 {
@@ -25,20 +26,21 @@ static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
             return err->status;
         }
     }
-    if (k3_alloc("shares", r->cell->layout.attn_tp, sizeof(uint64_t), &r->attn_share, err) != K3_OK ||
+    if (k3_alloc("shares", r->cell->layout.attn_tp, sizeof(uint64_t), &r->attn_share, err) !=
+            K3_OK ||
         k3_alloc("shares", ranks, sizeof(uint64_t), &r->row_share, err) != K3_OK) {
         return err->status;
     }
-    r->logits   = r->buffer[K3_BUF_LOGITS];
-    r->ids      = r->buffer[K3_BUF_IDS];
-    r->gates    = r->buffer[K3_BUF_GATES];
+    r->logits = r->buffer[K3_BUF_LOGITS];
+    r->ids = r->buffer[K3_BUF_IDS];
+    r->gates = r->buffer[K3_BUF_GATES];
     r->combined = r->buffer[K3_BUF_COMBINED];
     return K3_OK;
 }
 
 static void fill_shares(k3_region_t *r)
 {
-    const k3_layout_t *l     = &r->cell->layout;
+    const k3_layout_t *l = &r->cell->layout;
     uint64_t           units = r->cell->model.hidden / K3_UNIT;
     uint32_t           first = k3_layout_group_first(l, (uint32_t)r->world->rank);
 
@@ -77,7 +79,8 @@ static k3_status_t fill_routing(k3_region_t *r, k3_error_t *err)
 static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
 {
     uint32_t local = k3_layout_local_experts(&r->cell->layout, &r->cell->model);
-    uint32_t first = k3_layout_first_expert(&r->cell->layout, &r->cell->model, (uint32_t)r->world->rank);
+    uint32_t first =
+        k3_layout_first_expert(&r->cell->layout, &r->cell->model, (uint32_t)r->world->rank);
 
     if (k3_alloc("stand-in factors", local, sizeof(float), &r->factors, err) != K3_OK) {
         return err->status;
@@ -88,24 +91,27 @@ static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
     return K3_OK;
 }
 
-/* --- engine ------------------------------------------------------------------------------------------------ */
+/* --- engine
+ * ------------------------------------------------------------------------------------------------
+ */
 
-static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *options, k3_error_t *err)
+static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *options,
+                                 k3_error_t *err)
 {
-    const k3_fault_t *f    = &options->fault;
+    const k3_fault_t *f = &options->fault;
     bool              slow = f->slow_src == r->world->rank;
-    k3_engine_env_t   env  = {
-           .cell         = r->cell,
-           .world        = r->world,
-           .fabric       = options->fabric,
-           .kernels      = r->kernels,
-           .spans        = &r->spans,
-           .waits        = {r->waits[0], r->waits[1], r->waits[2]},
-           .accounting   = options->accounting,
-           .order_rounds = options->order_rounds,
-           .slow_peer    = slow ? f->slow_dst : -1,
-           .slow_qp      = slow ? f->slow_qp : 0,
-           .slow_factor  = slow ? f->slow_factor : 1.0,
+    k3_engine_env_t   env = {
+          .cell = r->cell,
+          .world = r->world,
+          .fabric = options->fabric,
+          .kernels = r->kernels,
+          .spans = &r->spans,
+          .waits = {r->waits[0], r->waits[1], r->waits[2]},
+          .accounting = options->accounting,
+          .order_rounds = options->order_rounds,
+          .slow_peer = slow ? f->slow_dst : -1,
+          .slow_qp = slow ? f->slow_qp : 0,
+          .slow_factor = slow ? f->slow_factor : 1.0,
     };
     uint64_t begin = k3_clock_now();
 
@@ -121,9 +127,9 @@ static k3_status_t setup_local(k3_region_t *r, const k3_region_options_t *option
     if (r->kernels == NULL) {
         return k3_fail(err, K3_ERR_USAGE, "isa %s is not usable on this processor", options->isa);
     }
-    if (alloc_buffers(r, err) != K3_OK || fill_routing(r, err) != K3_OK || fill_factors(r, err) != K3_OK ||
-        k3_weights_create(r->cell, (uint32_t)r->world->rank, k3_needs_experts(r->cell),
-                          k3_needs_dense(r->cell), &r->weights, err) != K3_OK) {
+    if (alloc_buffers(r, err) != K3_OK || fill_routing(r, err) != K3_OK ||
+        fill_factors(r, err) != K3_OK ||
+        k3_weights_ensure(r->cell, (uint32_t)r->world->rank, r->weights, err) != K3_OK) {
         return err->status;
     }
     fill_shares(r);
@@ -131,19 +137,22 @@ static k3_status_t setup_local(k3_region_t *r, const k3_region_options_t *option
 }
 
 k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
-                             const k3_region_options_t *options, k3_region_t *region, k3_error_t *err)
+                             const k3_region_options_t *options, k3_region_t *region,
+                             k3_error_t *err)
 {
     uint32_t group = k3_layout_group(&cell->layout, (uint32_t)world->rank);
 
     memset(region, 0, sizeof(*region));
     region->attn.comm = region->all.comm = MPI_COMM_NULL;
-    region->cell      = cell;
-    region->world     = world;
-    region->ops       = k3_engine_find(cell->profile->engine);
-    region->fault     = options->fault;
-    region->stand_in  = cell->component != K3_COMPONENT_REGION && cell->component != K3_COMPONENT_EXPERTS;
-    region->spans.stall_phase = options->fault.stall_rank == world->rank ? options->fault.stall_phase : -1;
-    region->spans.stall_ms    = options->fault.stall_ms;
+    region->cell = cell;
+    region->world = world;
+    region->ops = k3_engine_find(cell->profile->engine);
+    region->fault = options->fault;
+    region->stand_in =
+        cell->component != K3_COMPONENT_REGION && cell->component != K3_COMPONENT_EXPERTS;
+    region->spans.stall_phase =
+        options->fault.stall_rank == world->rank ? options->fault.stall_phase : -1;
+    region->spans.stall_ms = options->fault.stall_ms;
     setup_local(region, options, err);
     if (k3_world_agree(world, err) == K3_OK) {
         k3_group_create(world->comm, (int)group, world->rank, &region->attn, err);
@@ -166,7 +175,6 @@ void k3_region_destroy(k3_region_t *r)
     }
     k3_group_destroy(&r->all);
     k3_group_destroy(&r->attn);
-    k3_weights_destroy(&r->weights);
     k3_free(r->factors);
     k3_free(r->routed_ids);
     k3_free(r->row_share);
@@ -181,25 +189,27 @@ void k3_region_destroy(k3_region_t *r)
     r->attn.comm = r->all.comm = MPI_COMM_NULL;
 }
 
-/* --- inputs ------------------------------------------------------------------------------------------------- */
+/* --- inputs
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static void fill_partial(k3_region_t *r, uint64_t payload)
 {
-    const k3_layout_t *l       = &r->cell->layout;
-    uint32_t           rank    = (uint32_t)r->world->rank;
-    uint64_t           h       = r->cell->model.hidden;
-    uint64_t           first   = l->first_row[k3_layout_group_first(l, rank)];
+    const k3_layout_t *l = &r->cell->layout;
+    uint32_t           rank = (uint32_t)r->world->rank;
+    uint64_t           h = r->cell->model.hidden;
+    uint64_t           first = l->first_row[k3_layout_group_first(l, rank)];
     uint16_t          *partial = r->buffer[K3_BUF_PARTIAL];
 
     for (uint64_t i = 0; i < r->group_rows; i++) {
-        k3_input_partial(&r->cell->model, r->cell->seed, payload, first + i, rank % l->attn_tp, l->attn_tp,
-                         partial + i * h);
+        k3_input_partial(&r->cell->model, r->cell->seed, payload, first + i, rank % l->attn_tp,
+                         l->attn_tp, partial + i * h);
     }
     memset(partial + r->group_rows * h, 0, (r->group_slots - r->group_rows) * h * sizeof(uint16_t));
 }
 
-/* Without the front the latent rows come straight from the generator, as rows of width L, and the weights
- * fall with k and sum to one. */
+/* Without the front the latent rows come straight from the generator, as rows of width L, and the
+ * weights fall with k and sum to one. */
 static void fill_latent(k3_region_t *r, uint64_t payload)
 {
     k3_model_t latent = r->cell->model;
@@ -207,7 +217,7 @@ static void fill_latent(k3_region_t *r, uint64_t payload)
     uint64_t   first, count;
 
     latent.hidden = width;
-    r->latent     = r->buffer[latent.latent_step ? K3_BUF_LATENT : K3_BUF_X];
+    r->latent = r->buffer[latent.latent_step ? K3_BUF_LATENT : K3_BUF_X];
     k3_cell_dispatched(r->cell, (uint32_t)r->world->rank, &first, &count);
     for (uint64_t i = 0; i < r->rows; i++) {
         k3_input_partial(&latent, r->cell->seed, payload, first + i, 0, 1, r->latent + i * width);

@@ -1,5 +1,6 @@
 #include "bench/region/weights.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "bench/plan/buffers.h"
@@ -171,19 +172,52 @@ static k3_status_t fill_shared(const k3_cell_t *cell, uint32_t rank, uint64_t ro
     return K3_OK;
 }
 
-k3_status_t k3_weights_create(const k3_cell_t *cell, uint32_t rank, bool experts, bool dense,
-                              k3_weights_t *weights, k3_error_t *err)
-{
-    uint64_t rows = k3_front_rows(cell, rank);
-    uint64_t begin = k3_clock_now();
+/* --- which weights a cell needs
+ * --------------------------------------------------------------------------- */
 
-    memset(weights, 0, sizeof(*weights));
-    if ((experts && fill_experts(cell, rank, weights, err) != K3_OK) ||
-        (dense && (fill_front(cell, rows, weights, err) != K3_OK ||
-                   fill_shared(cell, rank, rows, weights, err) != K3_OK))) {
+static void write_key(const k3_cell_t *cell, uint32_t rank, char key[K3_WEIGHTS_KEY_MAX])
+{
+    const k3_layout_t *l = &cell->layout;
+
+    snprintf(key, K3_WEIGHTS_KEY_MAX, "%s s%llu ep%u.%u.%u rows%llu %s%s%s", cell->model.name,
+             (unsigned long long)cell->seed, l->ep, l->moe_tp, rank,
+             (unsigned long long)k3_front_rows(cell, rank),
+             k3_needs_experts(cell) ? "experts " : "", k3_needs_dense(cell) ? "dense " : "",
+             cell->path.fast ? "whole" : "cut");
+}
+
+void k3_weights_release(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights)
+{
+    char key[K3_WEIGHTS_KEY_MAX];
+
+    write_key(cell, rank, key);
+    if (strcmp(key, weights->key) != 0) {
+        k3_weights_destroy(weights);
+    }
+}
+
+k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights,
+                              k3_error_t *err)
+{
+    uint64_t    rows = k3_front_rows(cell, rank);
+    uint64_t    begin = k3_clock_now();
+    k3_memory_t memory;
+
+    k3_weights_release(cell, rank, weights);
+    if (weights->key[0] != '\0') {
+        weights->fill_us = 0.0;
+        return K3_OK;
+    }
+    if ((k3_needs_experts(cell) && fill_experts(cell, rank, weights, err) != K3_OK) ||
+        (k3_needs_dense(cell) && (fill_front(cell, rows, weights, err) != K3_OK ||
+                                  fill_shared(cell, rank, rows, weights, err) != K3_OK))) {
         k3_weights_destroy(weights);
         return err->status;
     }
+    k3_memory_plan(cell, rank, &memory);
+    weights->bytes = memory.expert_weights + memory.shared_expert + memory.dense_weights +
+                     memory.buffer[K3_BUF_DENSE_WORK];
     weights->fill_us = k3_clock_us(k3_clock_now() - begin);
+    write_key(cell, rank, weights->key);
     return K3_OK;
 }

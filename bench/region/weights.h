@@ -7,7 +7,11 @@
 #include "bench/region/inputs.h"
 #include "kernels/kernels.h"
 
+enum { K3_WEIGHTS_KEY_MAX = 160 };
+
 typedef struct k3_weights {
+    char              key[K3_WEIGHTS_KEY_MAX]; /* what they were made for; "": empty */
+    uint64_t          bytes;                   /* as planned */
     k3_expert_shape_t shape;                   /* of the slice held */
     uint32_t          experts;                 /* held by this rank */
     uint8_t          *block;                   /* all experts, one layout after the other */
@@ -18,9 +22,13 @@ typedef struct k3_weights {
     double            fill_us; /* time of the filling */
 } k3_weights_t;
 
-/* `experts` and `dense` say what the cell's component needs. On failure nothing is left to free. */
-k3_status_t k3_weights_create(const k3_cell_t *cell, uint32_t rank, bool experts, bool dense,
-                              k3_weights_t *weights, k3_error_t *err);
+/* Weights outlive a cell: the next one with the same model, seed and placement finds them ready.
+ * `ensure` makes *weights those of the cell, `release` frees them unless they already are (so that
+ * the memory of a new cell is judged without the old one's). An empty object is all zero. On
+ * failure it is empty. */
+k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights,
+                              k3_error_t *err);
+void        k3_weights_release(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights);
 void        k3_weights_destroy(k3_weights_t *weights);
 
 void k3_weights_expert(const k3_weights_t *weights, uint32_t local_expert,

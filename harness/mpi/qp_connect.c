@@ -165,8 +165,8 @@ static void map_lanes(k3_qps_t *qps, int peer, char *mapped, k3_lane_kind_t kind
     }
 }
 
-/* One key serves all endpoints to a peer: they are alike (see separate_keys), and each further key
- * would map the peer's memory once more, with page faults of its own. */
+/* Each endpoint has a key of its own: UCX refuses the use of a key with another endpoint than the
+ * one that it was unpacked for. */
 static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int peer, bool may_map,
                                 k3_error_t *err)
 {
@@ -185,11 +185,12 @@ static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int
     for (unsigned q = 0; q < qps->qps_per_peer; q++) {
         k3_lane_t *lane = k3_lane_of(qps, peer, q);
 
-        lane->rkey = entry->rkey;
         lane->remote = directory->cards[peer].memory;
         if (q == 0) {
             lane->ep = entry->ep;
-        } else if (open_endpoint(qps, directory, peer, &lane->ep, err) != K3_OK) {
+            lane->rkey = entry->rkey;
+        } else if (open_endpoint(qps, directory, peer, &lane->ep, err) != K3_OK ||
+                   unpack_key(directory, peer, lane->ep, &lane->rkey, err) != K3_OK) {
             return err->status;
         }
     }
@@ -253,32 +254,7 @@ static k3_status_t wire_all(k3_qps_t *qps, k3_error_t *err)
     return k3_world_agree(qps->world, err);
 }
 
-/* --- after wiring --------------------------------------------------------------------------------
- */
-
-/* A key belongs to an endpoint's configuration. Where UCX prints another one for a lane than for
- * the peer's first, the lane gets a key of its own. */
-static k3_status_t separate_keys(k3_qps_t *qps, const directory_t *directory, int peer,
-                                 const char *first, k3_error_t *err)
-{
-    for (unsigned q = 1; q < qps->qps_per_peer; q++) {
-        k3_lane_t *lane = k3_lane_of(qps, peer, q);
-        char      *info = k3_transport_info(lane->ep);
-        bool       alike = info != NULL && strcmp(info, first) == 0;
-
-        free(info);
-        if (!alike) {
-            if (unpack_key(directory, peer, lane->ep, &lane->rkey, err) != K3_OK) {
-                lane->rkey = qps->peers[peer].rkey;
-                return err->status;
-            }
-            lane->own_rkey = true;
-        }
-    }
-    return K3_OK;
-}
-
-static k3_status_t name_transports(k3_qps_t *qps, const directory_t *directory, k3_error_t *err)
+static k3_status_t name_transports(k3_qps_t *qps, k3_error_t *err)
 {
     char backing[16];
 
@@ -296,7 +272,6 @@ static k3_status_t name_transports(k3_qps_t *qps, const directory_t *directory, 
             return k3_fail(err, K3_ERR_ENV, "no memory for the description of an endpoint");
         }
         k3_transport_parse(info, backing, entry->transport);
-        separate_keys(qps, directory, peer, info, err);
         free(info);
     }
     return err->status;
@@ -309,7 +284,7 @@ k3_status_t k3_lanes_connect(k3_qps_t *qps, const k3_qps_config_t *config, k3_er
     if (build_directory(qps, &directory, err) == K3_OK) {
         connect_all(qps, config, &directory, err);
         if (k3_world_agree(qps->world, err) == K3_OK && wire_all(qps, err) == K3_OK) {
-            name_transports(qps, &directory, err);
+            name_transports(qps, err);
             k3_world_agree(qps->world, err);
         }
     }
@@ -337,42 +312,41 @@ static void close_endpoint(k3_qps_t *qps, ucp_ep_h ep, closing_t *closing)
 {
     static const ucp_request_param_t flushing; /* mode flush */
 
+    if (ep == NULL) {
+        return;
+    }
     if (closing->count == CLOSE_BATCH) {
         finish_closing(qps, closing);
     }
     closing->requests[closing->count++] = ucp_ep_close_nbx(ep, &flushing);
 }
 
-static void drop_keys(k3_qps_t *qps)
+static bool is_first_of_peer(const k3_qps_t *qps, uint64_t lane)
 {
-    for (uint64_t i = 0; i < qps->lane_count; i++) {
-        if (qps->lanes[i].own_rkey) {
-            ucp_rkey_destroy(qps->lanes[i].rkey);
-        }
-    }
-    for (int peer = 0; peer < qps->world->size; peer++) {
-        if (qps->peers[peer].rkey != NULL) {
-            ucp_rkey_destroy(qps->peers[peer].rkey);
-        }
+    return lane % qps->qps_per_peer == 0;
+}
+
+static void drop_key(ucp_rkey_h rkey)
+{
+    if (rkey != NULL) {
+        ucp_rkey_destroy(rkey);
     }
 }
 
+/* The first lane of a peer has the peer's endpoint and key. */
 void k3_lanes_disconnect(k3_qps_t *qps)
 {
     closing_t closing = {.count = 0};
 
     for (uint64_t i = 0; i < qps->lane_count; i++) {
-        k3_lane_t *lane = &qps->lanes[i];
-
-        if (lane->ep != NULL && lane->ep != qps->peers[i / qps->qps_per_peer].ep) {
-            close_endpoint(qps, lane->ep, &closing);
+        if (!is_first_of_peer(qps, i)) {
+            drop_key(qps->lanes[i].rkey);
+            close_endpoint(qps, qps->lanes[i].ep, &closing);
         }
     }
     for (int peer = 0; peer < qps->world->size; peer++) {
-        if (qps->peers[peer].ep != NULL) {
-            close_endpoint(qps, qps->peers[peer].ep, &closing);
-        }
+        drop_key(qps->peers[peer].rkey);
+        close_endpoint(qps, qps->peers[peer].ep, &closing);
     }
     finish_closing(qps, &closing);
-    drop_keys(qps);
 }

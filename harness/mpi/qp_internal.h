@@ -29,16 +29,17 @@ enum {
 typedef enum k3_form { K3_FORM_FENCE, K3_FORM_FLUSH, K3_FORM_BARE } k3_form_t;
 
 /* One cache line. */
-typedef struct k3_lane {
+typedef struct __attribute__((aligned(64))) k3_lane {
     ucp_ep_h   ep;
-    ucp_rkey_h rkey;       /* of the peer's block: the peer's own or, see own_rkey, the lane's */
+    ucp_rkey_h rkey;
     uint64_t   remote;     /* address of the peer's block there */
     char      *mapped;     /* the peer's block here; NULL for a lane of kind qp */
     uint64_t   busy_since; /* ticks; when in_flight rose from 0 */
     uint64_t   busy_until; /* ticks; up to here the time is booked already */
     uint32_t   in_flight;  /* operations that UCX has not completed */
-    bool       own_rkey;
-} k3_lane_t __attribute__((aligned(64)));
+} k3_lane_t;
+
+_Static_assert(sizeof(k3_lane_t) == 64, "a lane is one cache line");
 
 /* The account of one lane in one bank. Times are ticks; `first` and `last` belong to the present
  * span and are relative to its begin plus 1, so that 0 means unused. */
@@ -130,7 +131,10 @@ void k3_op_done(void *request, ucs_status_t status, void *user_data);
 k3_status_t k3_accounts_create(k3_qps_t *qps, k3_error_t *err);
 void        k3_accounts_destroy(k3_qps_t *qps);
 
-/* qp_memory.c */
+/* qp_memory.c. The check comes before any rank allocates: UCX would take memory until the kernel
+ * kills something. */
+uint64_t    k3_block_bytes(uint64_t bytes);
+k3_status_t k3_block_check(const k3_world_t *world, uint64_t bytes, k3_error_t *err);
 k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err);
 void        k3_block_destroy(k3_qps_t *qps);
 

@@ -50,18 +50,32 @@ static void clear_block(k3_qps_t *qps, uint64_t bytes)
     }
 }
 
+uint64_t k3_block_bytes(uint64_t bytes)
+{
+    return k3_add(k3_round_up(bytes, PAGE), K3_TAIL_BYTES);
+}
+
+k3_status_t k3_block_check(const k3_world_t *world, uint64_t bytes, k3_error_t *err)
+{
+    uint64_t needed = k3_mul(k3_block_bytes(bytes), (unsigned)world->local_size);
+    uint64_t available = k3_node_memory_available();
+
+    if (needed <= available) {
+        return K3_OK;
+    }
+    return k3_fail(err, K3_ERR_ENV,
+                   "%llu bytes of symmetric memory for each of %d ranks on %s do not fit: %llu "
+                   "bytes are available there",
+                   (unsigned long long)bytes, world->local_size, world->host,
+                   (unsigned long long)available);
+}
+
 k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err)
 {
+    uint64_t       total = k3_block_bytes(qps->bytes);
     ucp_mem_attr_t attr;
-    uint64_t       total;
 
-    qps->tail = k3_round_up(qps->bytes, PAGE);
-    total = k3_add(qps->tail, K3_TAIL_BYTES);
-    if (total >= K3_TOO_BIG / 2) {
-        return k3_fail(err, K3_ERR_ENV,
-                       "%llu bytes of symmetric memory are more than any machine has",
-                       (unsigned long long)qps->bytes);
-    }
+    qps->tail = total - K3_TAIL_BYTES;
     if (map_block(qps, total, err) != K3_OK) {
         return K3_ERR_ENV;
     }

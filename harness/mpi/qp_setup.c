@@ -190,7 +190,9 @@ k3_status_t k3_qps_create(k3_fabric_t *fabric, const k3_qps_config_t *config, k3
 
     *qps_p = NULL;
     k3_clock_init();
-    check_config(config, world, &fault);
+    if (check_config(config, world, &fault) == K3_OK) {
+        k3_block_check(world, config->bytes, &fault);
+    }
     if (k3_world_agree(world, &fault) == K3_OK && check_same(config, world, &fault) == K3_OK) {
         k3_alloc("set of queue pairs", 1, sizeof(*qps), &qps, &fault);
         if (k3_world_agree(world, &fault) == K3_OK) {

@@ -9,11 +9,11 @@ void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recip
                         void *work)
 {
     static const k3_expert_ops_t ops = {
-        .encode   = k3_avx2_encode,
-        .decode   = k3_avx2_decode,
-        .pack     = k3_avx2_pack,
-        .gemm     = k3_avx2_gemm,
-        .round    = k3_avx2_round,
+        .encode = k3_avx2_encode,
+        .decode = k3_avx2_decode,
+        .pack = k3_avx2_pack,
+        .gemm = k3_avx2_gemm,
+        .round = k3_avx2_round,
         .activate = k3_avx2_activate_f32,
     };
 
@@ -22,17 +22,17 @@ void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recip
 
 /* Routing is the scalar one: its time is that of keeping the list of the largest. */
 const k3_kernels_t k3_kernels_avx2 = {
-    .isa           = "avx2",
-    .encode        = k3_avx2_encode,
-    .decode        = k3_avx2_decode,
-    .expert_mlp    = k3_avx2_expert_mlp,
-    .route         = k3_scalar_route,
+    .isa = "avx2",
+    .encode = k3_avx2_encode,
+    .decode = k3_avx2_decode,
+    .expert_mlp = k3_avx2_expert_mlp,
+    .route = k3_scalar_route,
     .route_weights = k3_scalar_route_weights,
-    .combine       = k3_avx2_combine,
-    .rms_norm      = k3_avx2_rms_norm,
-    .activate      = k3_avx2_activate,
-    .add           = k3_avx2_add,
-    .sum           = k3_avx2_sum,
+    .combine = k3_avx2_combine,
+    .rms_norm = k3_avx2_rms_norm,
+    .activate = k3_avx2_activate,
+    .add = k3_avx2_add,
+    .sum = k3_avx2_sum,
 };
 
 #endif

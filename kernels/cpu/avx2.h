@@ -1,5 +1,5 @@
-/* Pieces of the AVX2 kernels. Every function carries its target, so that the rest of the program stays
- * runnable on any x86-64. */
+/* Pieces of the AVX2 kernels. Every function carries its target, so that the rest of the program
+ * stays runnable on any x86-64. */
 #ifndef K3_KERNELS_CPU_AVX2_H
 #define K3_KERNELS_CPU_AVX2_H
 
@@ -14,7 +14,8 @@
 #define K3_AVX2_INLINE K3_AVX2 __attribute__((always_inline)) static inline
 
 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
-void k3_avx2_decode(k3_format_t format, const void *values, const void *scales, size_t n, float *out);
+void k3_avx2_decode(k3_format_t format, const void *values, const void *scales, size_t n,
+                    float *out);
 void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                         const k3_expert_weights_t *weights, size_t n, k3_format_t format,
                         const void *const *rows, const void *const *scales, uint16_t *const *out,
@@ -26,16 +27,17 @@ void k3_avx2_combine(const uint16_t *const *rows, const float *weights, size_t k
 void k3_avx2_sum(const uint16_t *const *parts, size_t count, size_t n, uint16_t *out);
 void k3_avx2_add(const uint16_t *a, const uint16_t *b, size_t n, uint16_t *out);
 void k3_avx2_rms_norm(const uint16_t *x, const uint16_t *gain, size_t n, float eps, uint16_t *out);
-void k3_avx2_activate(k3_activation_t activation, const uint16_t *gate, const uint16_t *up, size_t n,
-                      uint16_t *out);
+void k3_avx2_activate(k3_activation_t activation, const uint16_t *gate, const uint16_t *up,
+                      size_t n, uint16_t *out);
 void k3_avx2_round(const float *row, size_t n, uint16_t *out);
 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up, size_t n,
                           uint16_t *out);
 
-/* --- bf16 rows in steps of 16 values, a shorter step at the end -------------------------------------- */
+/* --- bf16 rows in steps of 16 values, a shorter step at the end
+ * -------------------------------------- */
 
-/* 16 f32 values of a row; `low` and `high` hold values 0-3 8-11 and 4-7 12-15, the order in which the
- * unpack and pack instructions work. */
+/* 16 f32 values of a row; `low` and `high` hold values 0-3 8-11 and 4-7 12-15, the order in which
+ * the unpack and pack instructions work. */
 typedef struct k3_f32x16 {
     __m256 low, high;
 } k3_f32x16_t;
@@ -88,9 +90,9 @@ K3_AVX2_INLINE k3_f32x16_t k3_load_f32(const float *row, size_t count)
         memcpy(part, row, sizeof *row * count);
         row = part;
     }
-    a         = _mm256_loadu_ps(row);
-    b         = _mm256_loadu_ps(row + 8);
-    wide.low  = _mm256_permute2f128_ps(a, b, 0x20);
+    a = _mm256_loadu_ps(row);
+    b = _mm256_loadu_ps(row + 8);
+    wide.low = _mm256_permute2f128_ps(a, b, 0x20);
     wide.high = _mm256_permute2f128_ps(a, b, 0x31);
     return wide;
 }
@@ -98,12 +100,12 @@ K3_AVX2_INLINE k3_f32x16_t k3_load_f32(const float *row, size_t count)
 /* Rounds to bf16 bits in 32-bit lanes. */
 K3_AVX2_INLINE __m256i k3_round_lanes(__m256 value)
 {
-    __m256i bits    = _mm256_castps_si256(value);
-    __m256i top     = _mm256_srli_epi32(bits, 16);
-    __m256i odd     = _mm256_and_si256(top, _mm256_set1_epi32(1));
+    __m256i bits = _mm256_castps_si256(value);
+    __m256i top = _mm256_srli_epi32(bits, 16);
+    __m256i odd = _mm256_and_si256(top, _mm256_set1_epi32(1));
     __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-    __m256i nan     = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
-    __m256i is_nan  = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    __m256i nan = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
+    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
 
     return _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16), nan, is_nan);
 }
@@ -122,16 +124,17 @@ K3_AVX2_INLINE float k3_total(__m256 value)
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
-/* --- E2M1 ----------------------------------------------------------------------------------------- */
+/* --- E2M1
+ * ----------------------------------------------------------------------------------------- */
 
 /* The bytes of the bf16 values of E2M1 codes 0 to 15, by table. */
 K3_AVX2_INLINE __m256i k3_e2m1_high(__m256i codes)
 {
-    const __m256i table = _mm256_setr_epi8(
-        0, 0x3f, 0x3f, 0x3f, 0x40, 0x40, 0x40, 0x40, (char)0x80, (char)0xbf, (char)0xbf, (char)0xbf,
-        (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0, 0, 0x3f, 0x3f, 0x3f, 0x40, 0x40, 0x40, 0x40,
-        (char)0x80, (char)0xbf, (char)0xbf, (char)0xbf, (char)0xc0, (char)0xc0, (char)0xc0,
-        (char)0xc0);
+    const __m256i table =
+        _mm256_setr_epi8(0, 0x3f, 0x3f, 0x3f, 0x40, 0x40, 0x40, 0x40, (char)0x80, (char)0xbf,
+                         (char)0xbf, (char)0xbf, (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0, 0,
+                         0x3f, 0x3f, 0x3f, 0x40, 0x40, 0x40, 0x40, (char)0x80, (char)0xbf,
+                         (char)0xbf, (char)0xbf, (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0);
 
     return _mm256_shuffle_epi8(table, codes);
 }
@@ -149,15 +152,15 @@ K3_AVX2_INLINE __m256i k3_e2m1_low(__m256i codes)
 /* 16 e4m3 codes: shifted to an f16 that is 2^8 smaller, as the exponent biases are 7 and 15. */
 K3_AVX2_INLINE void k3_e4m3_widen(__m128i codes, __m256 *low, __m256 *high)
 {
-    __m256i wide      = _mm256_cvtepu8_epi16(codes);
+    __m256i wide = _mm256_cvtepu8_epi16(codes);
     __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
-    __m256i sign      = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
-    __m256i nan       = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
-    __m256i half      = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign);
-    __m256  up        = _mm256_set1_ps(256.0f);
+    __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
+    __m256i nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
+    __m256i half = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign);
+    __m256  up = _mm256_set1_ps(256.0f);
 
-    half  = _mm256_or_si256(half, nan); /* all ones: an f16 NaN */
-    *low  = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), up);
+    half = _mm256_or_si256(half, nan); /* all ones: an f16 NaN */
+    *low = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), up);
     *high = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), up);
 }
 

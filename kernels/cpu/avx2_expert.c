@@ -7,18 +7,18 @@
 
 #if defined(__x86_64__)
 
-
 enum {
-    FEW     = 4,   /* rows of the streaming version */
-    COLUMNS = 12,  /* of a panel */
-    DEPTH   = 512, /* of a panel: 24 KiB */
-    ROWS    = 4,   /* of a tile */
-    TILE    = 3    /* columns of a tile */
+    FEW = 4,      /* rows of the streaming version */
+    COLUMNS = 12, /* of a panel */
+    DEPTH = 512,  /* of a panel: 24 KiB */
+    ROWS = 4,     /* of a tile */
+    TILE = 3      /* columns of a tile */
 };
 
-/* --- order of the sum -------------------------------------------------------------------------------
- * Unpacking 32 bytes of MXFP4 (groups of 32 in the two halves) gives 8 vectors: vector v = 4 h + r holds
- * in half g, lane d, value 32 g + 16 h + 4 d + r. Rows are put into the same order once. */
+/* --- order of the sum
+ * ------------------------------------------------------------------------------- Unpacking 32
+ * bytes of MXFP4 (groups of 32 in the two halves) gives 8 vectors: vector v = 4 h + r holds in half
+ * g, lane d, value 32 g + 16 h + 4 d + r. Rows are put into the same order once. */
 
 K3_AVX2 void k3_avx2_pack(k3_weight_format_t format, const float *row, size_t n, float *packed)
 {
@@ -41,15 +41,15 @@ K3_AVX2 void k3_avx2_pack(k3_weight_format_t format, const float *row, size_t n,
     }
 }
 
-/* Half the vectors of a block: the codes are the even or the odd values. out[0..1] are r = 0 or 1 and
- * 2 or 3 of h = 0, out[2..3] of h = 1. */
+/* Half the vectors of a block: the codes are the even or the odd values. out[0..1] are r = 0 or 1
+ * and 2 or 3 of h = 0, out[2..3] of h = 1. */
 K3_AVX2_INLINE void unpack_codes(__m256i codes, __m256 out[4])
 {
-    const __m256i top  = _mm256_set1_epi32((int)0xffff0000);
-    __m256i       low  = k3_e2m1_low(codes);
+    const __m256i top = _mm256_set1_epi32((int)0xffff0000);
+    __m256i       low = k3_e2m1_low(codes);
     __m256i       high = k3_e2m1_high(codes);
-    __m256i       a    = _mm256_unpacklo_epi8(low, high);
-    __m256i       b    = _mm256_unpackhi_epi8(low, high);
+    __m256i       a = _mm256_unpacklo_epi8(low, high);
+    __m256i       b = _mm256_unpackhi_epi8(low, high);
 
     out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(a, 16));
     out[1] = _mm256_castsi256_ps(_mm256_and_si256(a, top));
@@ -86,11 +86,12 @@ K3_AVX2_INLINE __m256 load_scales(const uint8_t *scales, size_t count)
     memcpy(&bytes, scales, count < 8 ? count : 8);
     codes = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
     value = _mm256_slli_epi32(codes, 23);
-    value = _mm256_or_si256(value,
-                            _mm256_and_si256(_mm256_cmpeq_epi32(codes, _mm256_setzero_si256()),
-                                             _mm256_set1_epi32(0x00400000)));
-    value = _mm256_or_si256(value, _mm256_and_si256(_mm256_cmpeq_epi32(codes, _mm256_set1_epi32(255)),
-                                                    _mm256_set1_epi32(0x00400000)));
+    value =
+        _mm256_or_si256(value, _mm256_and_si256(_mm256_cmpeq_epi32(codes, _mm256_setzero_si256()),
+                                                _mm256_set1_epi32(0x00400000)));
+    value =
+        _mm256_or_si256(value, _mm256_and_si256(_mm256_cmpeq_epi32(codes, _mm256_set1_epi32(255)),
+                                                _mm256_set1_epi32(0x00400000)));
     return _mm256_castsi256_ps(value);
 }
 
@@ -103,7 +104,8 @@ K3_AVX2_INLINE __m256 block_scales(__m256 scales, size_t b)
                                     _mm256_add_epi32(halves, _mm256_set1_epi32((int)(2 * b))));
 }
 
-/* --- few rows ------------------------------------------------------------------------------------ */
+/* --- few rows ------------------------------------------------------------------------------------
+ */
 
 /* sum[r] += scale * (block . x[r]) for m (a constant) rows. The two halves of the vectors make two
  * chains of additions. */
@@ -145,14 +147,14 @@ K3_AVX2_INLINE void stream_row(size_t m, const uint8_t *values, const uint8_t *s
         sum[r] = _mm256_setzero_ps();
     }
     for (size_t k = 0; k < columns; k += 256) {
-        __m256 four  = load_scales(scales + k / 32, (columns - k) / 32);
+        __m256 four = load_scales(scales + k / 32, (columns - k) / 32);
         size_t count = columns - k < 256 ? k3_padded(columns - k) / 64 : 4;
 
         for (size_t b = 0; b < count; b++) {
             size_t at = k + 64 * b;
 
-            stream_block(m, load_block(values + at / 2, columns - at), block_scales(four, b), x + at,
-                         stride, sum);
+            stream_block(m, load_block(values + at / 2, columns - at), block_scales(four, b),
+                         x + at, stride, sum);
         }
     }
     for (size_t r = 0; r < m; r++) {
@@ -191,7 +193,8 @@ K3_AVX2 static void stream(const k3_matrix_t *w, const float *x, size_t m, float
     }
 }
 
-/* --- many rows: panels --------------------------------------------------------------------------- */
+/* --- many rows: panels ---------------------------------------------------------------------------
+ */
 
 K3_AVX2_INLINE void panel_mxfp4(const k3_matrix_t *w, size_t row, size_t first, size_t depth,
                                 float *out)
@@ -200,13 +203,13 @@ K3_AVX2_INLINE void panel_mxfp4(const k3_matrix_t *w, size_t row, size_t first, 
     const uint8_t *scales = (const uint8_t *)w->scales + row * (w->columns / 32);
 
     for (size_t k = first; k < first + depth; k += 256) {
-        __m256 four  = load_scales(scales + k / 32, (w->columns - k) / 32);
+        __m256 four = load_scales(scales + k / 32, (w->columns - k) / 32);
         size_t count = first + depth - k < 256 ? k3_padded(first + depth - k) / 64 : 4;
 
         for (size_t b = 0; b < count; b++, out += 64) {
-            size_t  at     = k + 64 * b;
+            size_t  at = k + 64 * b;
             __m256i packed = load_block(values + at / 2, w->columns - at);
-            __m256  scale  = block_scales(four, b);
+            __m256  scale = block_scales(four, b);
             __m256  even[4], odd[4];
 
             unpack_codes(even_codes(packed), even);
@@ -224,7 +227,7 @@ K3_AVX2_INLINE void panel_fp8(const k3_matrix_t *w, size_t row, size_t first, si
 {
     const uint8_t *values = w->values + row * w->columns;
     const float   *scales = (const float *)w->scales + row / 128 * ((w->columns + 127) / 128);
-    size_t         k      = 0;
+    size_t         k = 0;
 
     for (; k < depth; k += 16) {
         __m256 low, high, scale = _mm256_set1_ps(scales[(first + k) / 128]);
@@ -290,8 +293,8 @@ K3_AVX2_INLINE void tile(size_t rows, const float *x, size_t stride, const float
     for (size_t c = 0; c < TILE; c++) {
         float *to = sums + c * K3_EXPERT_CHUNK;
 
-        _mm_store_ps(to, _mm_add_ps(_mm_load_ps(to),
-                                    totals(sum[c][0], sum[c][1], sum[c][2], sum[c][3])));
+        _mm_store_ps(
+            to, _mm_add_ps(_mm_load_ps(to), totals(sum[c][0], sum[c][1], sum[c][2], sum[c][3])));
     }
 }
 
@@ -318,7 +321,7 @@ K3_AVX2 static void tile_rows(size_t rows, const float *x, size_t stride, const 
 K3_AVX2 static void panel_columns(const k3_matrix_t *w, const float *x, size_t m, size_t j,
                                   size_t count, float *y, float *panel)
 {
-    size_t stride = k3_padded(w->columns);
+    size_t             stride = k3_padded(w->columns);
     _Alignas(64) float sums[COLUMNS * K3_EXPERT_CHUNK];
 
     memset(sums, 0, sizeof sums);
@@ -353,7 +356,7 @@ K3_AVX2 void k3_avx2_gemm(const k3_matrix_t *w, const float *x, size_t m, float 
     }
 }
 
-_Static_assert(COLUMNS * DEPTH <= K3_PANEL_FLOATS, "the panel has to fit");
+_Static_assert(COLUMNS *DEPTH <= K3_PANEL_FLOATS, "the panel has to fit");
 _Static_assert(K3_EXPERT_CHUNK % ROWS == 0 && COLUMNS % TILE == 0, "tiles have to fit");
 
 #endif

@@ -1,5 +1,5 @@
-/* Rows to formats and back, equal to kernels/cpu/scalar_formats.c bit for bit (but for the payload of a
- * NaN). */
+/* Rows to formats and back, equal to kernels/cpu/scalar_formats.c bit for bit (but for the payload
+ * of a NaN). */
 #include "kernels/cpu/avx2.h"
 
 #if defined(__x86_64__)
@@ -22,15 +22,15 @@ static const k3_small_float_t e2m1 = {6.0f, 22, 126, 1.0f, 0x1p22f};
 K3_AVX2_INLINE __m256i round_magnitudes(k3_small_float_t to, __m256 magnitude)
 {
     __m256  limited = _mm256_min_ps(magnitude, _mm256_set1_ps(to.largest));
-    __m256  step    = _mm256_set1_ps(to.step_add);
-    __m256i bits    = _mm256_castps_si256(limited);
-    __m256i odd     = _mm256_and_si256(_mm256_srli_epi32(bits, to.shift), _mm256_set1_epi32(1));
-    int     offset  = (1 << (to.shift - 1)) - 1 - (to.bias << 23);
-    __m256i normal  = _mm256_srli_epi32(
+    __m256  step = _mm256_set1_ps(to.step_add);
+    __m256i bits = _mm256_castps_si256(limited);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, to.shift), _mm256_set1_epi32(1));
+    int     offset = (1 << (to.shift - 1)) - 1 - (to.bias << 23);
+    __m256i normal = _mm256_srli_epi32(
         _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(offset))), to.shift);
-    __m256i small =
-        _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(limited, step)), _mm256_castps_si256(step));
-    __m256 is_small = _mm256_cmp_ps(limited, _mm256_set1_ps(to.normal), _CMP_LT_OQ);
+    __m256i small = _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(limited, step)),
+                                     _mm256_castps_si256(step));
+    __m256  is_small = _mm256_cmp_ps(limited, _mm256_set1_ps(to.normal), _CMP_LT_OQ);
 
     return _mm256_blendv_epi8(normal, small, _mm256_castps_si256(is_small));
 }
@@ -40,11 +40,11 @@ K3_AVX2_INLINE __m256i round_magnitudes(k3_small_float_t to, __m256 magnitude)
 K3_AVX2_INLINE __m256i round_values(k3_small_float_t to, int sign, bool divide, __m256i bf16,
                                     __m256 factor)
 {
-    __m256i     top  = _mm256_and_si256(bf16, _mm256_set1_epi16((short)0x8000));
+    __m256i     top = _mm256_and_si256(bf16, _mm256_set1_epi16((short)0x8000));
     k3_f32x16_t wide = k3_widen(_mm256_xor_si256(bf16, top));
-    __m256 low  = divide ? _mm256_div_ps(wide.low, factor) : _mm256_mul_ps(wide.low, factor);
-    __m256 high = divide ? _mm256_div_ps(wide.high, factor) : _mm256_mul_ps(wide.high, factor);
-    __m256i codes = _mm256_packus_epi32(round_magnitudes(to, low), round_magnitudes(to, high));
+    __m256      low = divide ? _mm256_div_ps(wide.low, factor) : _mm256_mul_ps(wide.low, factor);
+    __m256      high = divide ? _mm256_div_ps(wide.high, factor) : _mm256_mul_ps(wide.high, factor);
+    __m256i     codes = _mm256_packus_epi32(round_magnitudes(to, low), round_magnitudes(to, high));
 
     return _mm256_or_si256(codes, _mm256_srli_epi16(top, 15 - sign));
 }
@@ -106,8 +106,8 @@ K3_AVX2_INLINE void encode_e4m3(const uint16_t *row, size_t n, bool divide, floa
 K3_AVX2_INLINE void encode_fp8(const uint16_t *row, size_t n, uint8_t *codes, void *scales,
                                size_t group)
 {
-    uint16_t max   = largest(row, n);
-    float    amax  = k3_bf16_to_f32(max);
+    uint16_t max = largest(row, n);
+    float    amax = k3_bf16_to_f32(max);
     float    scale = max >= 0x7f80 ? NAN : (amax < 1e-4f ? 1e-4f : amax) / 448.0f;
 
     memcpy((char *)scales + group * sizeof scale, &scale, sizeof scale);
@@ -120,7 +120,7 @@ K3_AVX2_INLINE void encode_fp8(const uint16_t *row, size_t n, uint8_t *codes, vo
 
 K3_AVX2_INLINE void encode_mxfp8(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scale)
 {
-    uint16_t max      = largest(row, n);
+    uint16_t max = largest(row, n);
     int      exponent = (max >> 7) - 8 + ((max & 0x7f) > 0x60);
 
     if (max >= 0x7f80) {
@@ -134,7 +134,7 @@ K3_AVX2_INLINE void encode_mxfp8(const uint16_t *row, size_t n, uint8_t *codes, 
 
 K3_AVX2_INLINE void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scale)
 {
-    uint16_t max      = largest(row, n);
+    uint16_t max = largest(row, n);
     int      exponent = (max >> 7) - 2;
     __m256i  a, b, nibbles;
     __m256   factor;
@@ -144,10 +144,10 @@ K3_AVX2_INLINE void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, 
         *scale = 255;
         return;
     }
-    *scale  = (uint8_t)(exponent < 0 ? 0 : exponent);
-    factor  = _mm256_set1_ps(1.0f / k3_e8m0_to_f32(*scale));
-    a       = round_values(e2m1, 3, false, k3_load_u16(row, n), factor);
-    b       = round_values(e2m1, 3, false, k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16)), factor);
+    *scale = (uint8_t)(exponent < 0 ? 0 : exponent);
+    factor = _mm256_set1_ps(1.0f / k3_e8m0_to_f32(*scale));
+    a = round_values(e2m1, 3, false, k3_load_u16(row, n), factor);
+    b = round_values(e2m1, 3, false, k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16)), factor);
     nibbles = _mm256_maddubs_epi16(join_bytes(a, b), _mm256_set1_epi16(0x1001));
     nibbles = _mm256_permute4x64_epi64(_mm256_packus_epi16(nibbles, nibbles), 0x08);
     store_bytes(codes, (n + 1) / 2, nibbles);
@@ -162,9 +162,9 @@ K3_AVX2_INLINE __m256i to_int8_range(__m256 value, __m256 scale)
 
 K3_AVX2_INLINE void encode_int8(const uint16_t *row, size_t n, uint8_t *codes, void *scales)
 {
-    uint16_t max    = largest(row, n);
-    float    amax   = k3_bf16_to_f32(max);
-    float    scale  = max >= 0x7f80 ? NAN : max == 0 ? 1.0f : amax / 127.0f;
+    uint16_t max = largest(row, n);
+    float    amax = k3_bf16_to_f32(max);
+    float    scale = max >= 0x7f80 ? NAN : max == 0 ? 1.0f : amax / 127.0f;
     __m256   factor = _mm256_set1_ps(scale);
 
     memcpy(scales, &scale, sizeof scale);
@@ -173,10 +173,10 @@ K3_AVX2_INLINE void encode_int8(const uint16_t *row, size_t n, uint8_t *codes, v
         return;
     }
     for (size_t i = 0; i < n; i += 16) {
-        k3_f32x16_t wide  = k3_load_bf16(row + i, n - i);
-        __m256i     words = _mm256_packs_epi32(to_int8_range(wide.low, factor),
-                                               to_int8_range(wide.high, factor));
-        __m256i     bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(words, words), 0x08);
+        k3_f32x16_t wide = k3_load_bf16(row + i, n - i);
+        __m256i     words =
+            _mm256_packs_epi32(to_int8_range(wide.low, factor), to_int8_range(wide.high, factor));
+        __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(words, words), 0x08);
 
         store_bytes(codes + i, n - i < 16 ? n - i : 16, bytes);
     }
@@ -197,7 +197,7 @@ K3_AVX2 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, v
     }
     for (size_t i = 0, group = 0; i < n; i += step, group++) {
         size_t   length = n - i < step ? n - i : step;
-        uint8_t *codes  = (uint8_t *)values + (format == K3_FORMAT_MXFP4 ? i / 2 : i);
+        uint8_t *codes = (uint8_t *)values + (format == K3_FORMAT_MXFP4 ? i / 2 : i);
 
         if (format == K3_FORMAT_FP8) {
             encode_fp8(row + i, length, codes, scales, group);
@@ -209,7 +209,8 @@ K3_AVX2 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, v
     }
 }
 
-/* --- decode -------------------------------------------------------------------------------------- */
+/* --- decode --------------------------------------------------------------------------------------
+ */
 
 /* Each takes whole steps of the row and returns how many values it did. */
 K3_AVX2_INLINE size_t decode_bf16(const char *values, size_t n, float *out)
@@ -275,10 +276,10 @@ K3_AVX2_INLINE size_t decode_int8(const uint8_t *values, const void *scales, siz
 /* 16 bf16 values in two halves of 8. */
 K3_AVX2_INLINE void scale_bf16(__m256i bf16, __m256 scale, float *out)
 {
-    __m256i low  = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(bf16));
+    __m256i low = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(bf16));
     __m256i high = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(bf16, 1));
 
-    low  = _mm256_slli_epi32(low, 16);
+    low = _mm256_slli_epi32(low, 16);
     high = _mm256_slli_epi32(high, 16);
     _mm256_storeu_ps(out, _mm256_mul_ps(_mm256_castsi256_ps(low), scale));
     _mm256_storeu_ps(out + 8, _mm256_mul_ps(_mm256_castsi256_ps(high), scale));
@@ -288,18 +289,19 @@ K3_AVX2_INLINE size_t decode_mxfp4(const uint8_t *values, const uint8_t *scales,
                                    float *out)
 {
     const __m128i nibble = _mm_set1_epi8(15);
-    size_t        i      = 0;
+    size_t        i = 0;
 
     for (; i + 32 <= n; i += 32) {
         __m128i packed = _mm_loadu_si128((const __m128i *)(values + i / 2));
-        __m128i even   = _mm_and_si128(packed, nibble);
-        __m128i odd    = _mm_and_si128(_mm_srli_epi16(packed, 4), nibble);
-        __m256i codes  = _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd));
-        __m256i low    = k3_e2m1_low(codes);
-        __m256i high   = k3_e2m1_high(codes);
-        __m256i first  = _mm256_unpacklo_epi8(low, high);  /* values 0-7 16-23 */
+        __m128i even = _mm_and_si128(packed, nibble);
+        __m128i odd = _mm_and_si128(_mm_srli_epi16(packed, 4), nibble);
+        __m256i codes =
+            _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd));
+        __m256i low = k3_e2m1_low(codes);
+        __m256i high = k3_e2m1_high(codes);
+        __m256i first = _mm256_unpacklo_epi8(low, high);  /* values 0-7 16-23 */
         __m256i second = _mm256_unpackhi_epi8(low, high); /* values 8-15 24-31 */
-        __m256  scale  = _mm256_set1_ps(k3_e8m0_to_f32(scales[i / 32]));
+        __m256  scale = _mm256_set1_ps(k3_e8m0_to_f32(scales[i / 32]));
 
         scale_bf16(_mm256_permute2x128_si256(first, second, 0x20), scale, out + i);
         scale_bf16(_mm256_permute2x128_si256(first, second, 0x31), scale, out + i + 16);
@@ -331,7 +333,7 @@ K3_AVX2 void k3_avx2_decode(k3_format_t format, const void *values, const void *
         break;
     }
     if (done < n) { /* from the start of its group, as scales belong to groups */
-        size_t step  = format == K3_FORMAT_FP8 ? 128 : 32;
+        size_t step = format == K3_FORMAT_FP8 ? 128 : 32;
         size_t first = done / step * step;
         size_t group = format == K3_FORMAT_INT8 ? 0 : k3_format_scale_bytes(format, first);
 

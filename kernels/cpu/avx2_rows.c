@@ -1,5 +1,5 @@
-/* Row operations: equal to kernels/cpu/scalar.c bit for bit, but for rms_norm, whose sum has another
- * order (the rounded results differ by one unit in the last place at most, and seldom). */
+/* Row operations: equal to kernels/cpu/scalar.c bit for bit, but for rms_norm, whose sum has
+ * another order (the rounded results differ by one unit in the last place at most, and seldom). */
 #include "kernels/cpu/avx2.h"
 
 #if defined(__x86_64__)
@@ -8,7 +8,8 @@
 
 #include "kernels/cpu/functions.h"
 
-/* --- functions, in the steps of kernels/cpu/functions.h ---------------------------------------------- */
+/* --- functions, in the steps of kernels/cpu/functions.h
+ * ---------------------------------------------- */
 
 K3_AVX2_INLINE __m256 power_of_two(__m256i exponent)
 {
@@ -33,22 +34,22 @@ K3_AVX2_INLINE __m256 exp8(__m256 x)
     __m256i      n, half;
 
     /* min and max return their second operand where one is NaN. */
-    x    = _mm256_min_ps(_mm256_set1_ps(K3_EXP_LIMIT), x);
-    x    = _mm256_max_ps(_mm256_set1_ps(-K3_EXP_LIMIT), x);
-    t    = _mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(K3_LOG2_E)), round);
-    k    = _mm256_sub_ps(t, round);
-    r    = _mm256_sub_ps(x, _mm256_mul_ps(k, _mm256_set1_ps(K3_LN2_HIGH)));
-    r    = _mm256_sub_ps(r, _mm256_mul_ps(k, _mm256_set1_ps(K3_LN2_LOW)));
-    p    = polynomial(k3_exp_terms, 8, r);
-    n    = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_castps_si256(round));
+    x = _mm256_min_ps(_mm256_set1_ps(K3_EXP_LIMIT), x);
+    x = _mm256_max_ps(_mm256_set1_ps(-K3_EXP_LIMIT), x);
+    t = _mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(K3_LOG2_E)), round);
+    k = _mm256_sub_ps(t, round);
+    r = _mm256_sub_ps(x, _mm256_mul_ps(k, _mm256_set1_ps(K3_LN2_HIGH)));
+    r = _mm256_sub_ps(r, _mm256_mul_ps(k, _mm256_set1_ps(K3_LN2_LOW)));
+    p = polynomial(k3_exp_terms, 8, r);
+    n = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_castps_si256(round));
     half = _mm256_srai_epi32(n, 1);
-    p    = _mm256_mul_ps(p, power_of_two(half));
+    p = _mm256_mul_ps(p, power_of_two(half));
     return _mm256_mul_ps(p, power_of_two(_mm256_sub_epi32(n, half)));
 }
 
 K3_AVX2_INLINE __m256 sigmoid8(__m256 x)
 {
-    const __m256 one  = _mm256_set1_ps(1.0f);
+    const __m256 one = _mm256_set1_ps(1.0f);
     const __m256 sign = _mm256_set1_ps(-0.0f);
 
     return _mm256_div_ps(one, _mm256_add_ps(one, exp8(_mm256_xor_ps(x, sign))));
@@ -56,15 +57,15 @@ K3_AVX2_INLINE __m256 sigmoid8(__m256 x)
 
 K3_AVX2_INLINE __m256 tanh8(__m256 x)
 {
-    const __m256 sign      = _mm256_set1_ps(-0.0f);
-    const __m256 one       = _mm256_set1_ps(1.0f);
-    const __m256 two       = _mm256_set1_ps(2.0f);
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 two = _mm256_set1_ps(2.0f);
     __m256       magnitude = _mm256_andnot_ps(sign, x);
-    __m256       square    = _mm256_mul_ps(x, x);
-    __m256       p         = polynomial(k3_tanh_terms, 5, square);
-    __m256       small     = _mm256_add_ps(x, _mm256_mul_ps(_mm256_mul_ps(x, square), p));
-    __m256       large     = _mm256_add_ps(exp8(_mm256_mul_ps(two, magnitude)), one);
-    __m256 is_small = _mm256_cmp_ps(magnitude, _mm256_set1_ps(K3_TANH_SMALL), _CMP_LT_OQ);
+    __m256       square = _mm256_mul_ps(x, x);
+    __m256       p = polynomial(k3_tanh_terms, 5, square);
+    __m256       small = _mm256_add_ps(x, _mm256_mul_ps(_mm256_mul_ps(x, square), p));
+    __m256       large = _mm256_add_ps(exp8(_mm256_mul_ps(two, magnitude)), one);
+    __m256       is_small = _mm256_cmp_ps(magnitude, _mm256_set1_ps(K3_TANH_SMALL), _CMP_LT_OQ);
 
     large = _mm256_sub_ps(one, _mm256_div_ps(two, large));
     large = _mm256_or_ps(_mm256_andnot_ps(sign, large), _mm256_and_ps(sign, x));
@@ -96,8 +97,9 @@ K3_AVX2 void k3_avx2_activate(k3_activation_t activation, const uint16_t *gate, 
                               size_t n, uint16_t *out)
 {
     for (size_t i = 0; i < n; i += 16) {
-        k3_store_bf16(out + i, n - i,
-                      act16(activation, k3_load_bf16(gate + i, n - i), k3_load_bf16(up + i, n - i)));
+        k3_store_bf16(
+            out + i, n - i,
+            act16(activation, k3_load_bf16(gate + i, n - i), k3_load_bf16(up + i, n - i)));
     }
 }
 
@@ -110,7 +112,8 @@ K3_AVX2 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate,
     }
 }
 
-/* --- rows ---------------------------------------------------------------------------------------- */
+/* --- rows ----------------------------------------------------------------------------------------
+ */
 
 K3_AVX2 void k3_avx2_round(const float *row, size_t n, uint16_t *out)
 {
@@ -194,23 +197,25 @@ K3_AVX2 void k3_avx2_rms_norm(const uint16_t *x, const uint16_t *gain, size_t n,
     for (size_t i = 0; i < n; i += 16) {
         k3_f32x16_t value = k3_load_bf16(x + i, n - i);
 
-        low  = _mm256_fmadd_ps(value.low, value.low, low);
+        low = _mm256_fmadd_ps(value.low, value.low, low);
         high = _mm256_fmadd_ps(value.high, value.high, high);
     }
     inverse = _mm256_set1_ps(1.0f / sqrtf(k3_total(_mm256_add_ps(low, high)) / (float)n + eps));
     for (size_t i = 0; i < n; i += 16) {
         k3_f32x16_t value = scale16(k3_load_bf16(x + i, n - i), inverse);
-        k3_f32x16_t by    = k3_load_bf16(gain + i, n - i);
+        k3_f32x16_t by = k3_load_bf16(gain + i, n - i);
 
-        value.low  = _mm256_mul_ps(value.low, by.low);
+        value.low = _mm256_mul_ps(value.low, by.low);
         value.high = _mm256_mul_ps(value.high, by.high);
         k3_store_bf16(out + i, n - i, value);
     }
 }
 
-/* --- dense, few rows ----------------------------------------------------------------------------- */
+/* --- dense, few rows -----------------------------------------------------------------------------
+ */
 
-/* One row of bf16 W against `m` (a constant) f32 rows; k is a multiple of 8 but for the last values. */
+/* One row of bf16 W against `m` (a constant) f32 rows; k is a multiple of 8 but for the last
+ * values. */
 K3_AVX2_INLINE void dot_bf16(size_t m, const uint16_t *w, size_t k, const float *x, float *sums)
 {
     __m256 sum[4][2];
@@ -221,10 +226,10 @@ K3_AVX2_INLINE void dot_bf16(size_t m, const uint16_t *w, size_t k, const float 
     }
     for (; i + 16 <= k; i += 16) {
         const __m128i *from = (const __m128i *)(w + i);
-        __m256i        low  = _mm256_cvtepu16_epi32(_mm_loadu_si128(from));
+        __m256i        low = _mm256_cvtepu16_epi32(_mm_loadu_si128(from));
         __m256i        high = _mm256_cvtepu16_epi32(_mm_loadu_si128(from + 1));
-        __m256         a    = _mm256_castsi256_ps(_mm256_slli_epi32(low, 16));
-        __m256         b    = _mm256_castsi256_ps(_mm256_slli_epi32(high, 16));
+        __m256         a = _mm256_castsi256_ps(_mm256_slli_epi32(low, 16));
+        __m256         b = _mm256_castsi256_ps(_mm256_slli_epi32(high, 16));
 
         for (size_t r = 0; r < m; r++) {
             sum[r][0] = _mm256_fmadd_ps(a, _mm256_loadu_ps(x + r * k + i), sum[r][0]);

@@ -4,8 +4,8 @@
 
 #include "kernels/kernels.h"
 
-/* A product and a sum written apart stay apart, so that every ISA rounds alike. Clang does not merge
- * across statements by itself and never merges intrinsics. */
+/* A product and a sum written apart stay apart, so that every ISA rounds alike. Clang does not
+ * merge across statements by itself and never merges intrinsics. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=off")
 #endif
@@ -30,18 +30,21 @@ static inline size_t k3_padded(size_t n)
 }
 
 enum {
-    K3_EXPERT_CHUNK = 64,       /* rows of one pass over the weights */
-    K3_PANEL_FLOATS = 12 * 512, /* decoded weights at hand, small enough for the first-level cache */
+    K3_EXPERT_CHUNK = 64, /* rows of one pass over the weights */
+    K3_PANEL_FLOATS =
+        12 * 512, /* decoded weights at hand, small enough for the first-level cache */
 };
 
-/* What differs between ISAs in the expert MLP; kernels/cpu/expert.c holds the order of the steps. */
+/* What differs between ISAs in the expert MLP; kernels/cpu/expert.c holds the order of the steps.
+ */
 typedef struct k3_expert_ops {
     void (*encode)(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
-    void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n, float *out);
+    void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n,
+                   float *out);
     /* Copies n values into k3_padded(n), zeros behind, in the order that gemm reads them. */
     void (*pack)(k3_weight_format_t format, const float *row, size_t n, float *packed);
-    /* y[i][j] = sum of w[j][.] x[i][.]; x and y have padded rows. `panel` has K3_PANEL_FLOATS or one
-     * row of w, whichever is more. */
+    /* y[i][j] = sum of w[j][.] x[i][.]; x and y have padded rows. `panel` has K3_PANEL_FLOATS or
+     * one row of w, whichever is more. */
     void (*gemm)(const k3_matrix_t *w, const float *x, size_t m, float *y, float *panel);
     void (*round)(const float *row, size_t n, uint16_t *out);
     /* out = bf16(act(gate, up)). */
@@ -68,7 +71,8 @@ extern const k3_row_ops_t k3_row_ops_avx2;
 const k3_row_ops_t *k3_row_ops_cpu(void); /* for the ISA of k3_kernels_cpu(NULL) */
 
 /* Functions of kernels/cpu/scalar*.c that other tables use as they are. */
-void k3_scalar_encode(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
+void k3_scalar_encode(k3_format_t format, const uint16_t *row, size_t n, void *values,
+                      void *scales);
 void k3_scalar_decode(k3_format_t format, const void *values, const void *scales, size_t n,
                       float *out);
 void k3_scalar_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,

@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* Work space of one pass. f32 rows are padded; `gate` is overwritten by the packed middle rows and `x`
- * by the output rows, once they are no longer needed. */
+/* Work space of one pass. f32 rows are padded; `gate` is overwritten by the packed middle rows and
+ * `x` by the output rows, once they are no longer needed. */
 typedef struct k3_expert_work {
     float    *x, *gate, *up, *panel, *row;
     uint16_t *bf16;
@@ -29,18 +29,18 @@ static void *take(char *base, size_t *used, size_t bytes)
 /* base NULL: only the size. */
 static k3_expert_work_t divide(const k3_expert_shape_t *shape, char *base)
 {
-    size_t           row    = longest(shape);
+    size_t           row = longest(shape);
     size_t           latent = sizeof(float) * K3_EXPERT_CHUNK * k3_padded(shape->latent);
-    size_t           inter  = sizeof(float) * K3_EXPERT_CHUNK * k3_padded(shape->inter);
-    size_t           panel  = row > K3_PANEL_FLOATS ? row : K3_PANEL_FLOATS;
-    k3_expert_work_t work   = {0};
+    size_t           inter = sizeof(float) * K3_EXPERT_CHUNK * k3_padded(shape->inter);
+    size_t           panel = row > K3_PANEL_FLOATS ? row : K3_PANEL_FLOATS;
+    k3_expert_work_t work = {0};
 
-    work.x      = take(base, &work.bytes, latent);
-    work.gate   = take(base, &work.bytes, inter);
-    work.up     = take(base, &work.bytes, inter);
-    work.panel  = take(base, &work.bytes, sizeof(float) * panel);
-    work.row    = take(base, &work.bytes, sizeof(float) * row);
-    work.bf16   = take(base, &work.bytes, sizeof(uint16_t) * row);
+    work.x = take(base, &work.bytes, latent);
+    work.gate = take(base, &work.bytes, inter);
+    work.up = take(base, &work.bytes, inter);
+    work.panel = take(base, &work.bytes, sizeof(float) * panel);
+    work.row = take(base, &work.bytes, sizeof(float) * row);
+    work.bf16 = take(base, &work.bytes, sizeof(uint16_t) * row);
     work.values = take(base, &work.bytes, row);
     work.scales = take(base, &work.bytes, row / 8);
     return work;

@@ -1,6 +1,6 @@
 /* exp, sigmoid, tanh and the activations in f32, in plain steps of one rounding each. The vector
- * versions take the same steps, so that results agree bit for bit. Relative error below 1e-6 where the
- * result is a normal number. */
+ * versions take the same steps, so that results agree bit for bit. Relative error below 1e-6 where
+ * the result is a normal number. */
 #ifndef K3_KERNELS_CPU_FUNCTIONS_H
 #define K3_KERNELS_CPU_FUNCTIONS_H
 
@@ -53,7 +53,7 @@ static inline float k3_exp(float x)
     }
     memcpy(&bits, &t, sizeof bits);
     memcpy(&zero, &base, sizeof zero);
-    n    = (int32_t)(bits - zero);
+    n = (int32_t)(bits - zero);
     half = n >> 1; /* in two steps, as 2^n alone may be out of range */
     return p * k3_power_of_two(half) * k3_power_of_two(n - half);
 }

@@ -5,7 +5,8 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/functions.h"
 
-/* --- expert MLP ---------------------------------------------------------------------------------- */
+/* --- expert MLP ----------------------------------------------------------------------------------
+ */
 
 static void pack(k3_weight_format_t format, const float *row, size_t n, float *packed)
 {
@@ -65,18 +66,19 @@ static void expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe
                        void *work)
 {
     static const k3_expert_ops_t ops = {
-        .encode   = k3_scalar_encode,
-        .decode   = k3_scalar_decode,
-        .pack     = pack,
-        .gemm     = gemm,
-        .round    = round_row,
+        .encode = k3_scalar_encode,
+        .decode = k3_scalar_decode,
+        .pack = pack,
+        .gemm = gemm,
+        .round = round_row,
         .activate = activate_f32,
     };
 
     k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, out, work);
 }
 
-/* --- routing ------------------------------------------------------------------------------------- */
+/* --- routing -------------------------------------------------------------------------------------
+ */
 
 /* Puts a candidate into the falling list of at most k; an equal earlier one stays before it. */
 static size_t insert(int32_t *ids, float *values, size_t count, size_t k, int32_t id, float value)
@@ -84,10 +86,10 @@ static size_t insert(int32_t *ids, float *values, size_t count, size_t k, int32_
     size_t at = count < k ? count : k - 1;
 
     for (; at > 0 && value > values[at - 1]; at--) {
-        ids[at]    = ids[at - 1];
+        ids[at] = ids[at - 1];
         values[at] = values[at - 1];
     }
-    ids[at]    = id;
+    ids[at] = id;
     values[at] = value;
     return count < k ? count + 1 : k;
 }
@@ -135,7 +137,8 @@ void k3_scalar_route_weights(const float *logits, size_t k, const int32_t *ids, 
     }
 }
 
-/* --- rows ---------------------------------------------------------------------------------------- */
+/* --- rows ----------------------------------------------------------------------------------------
+ */
 
 static void combine(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
                     uint16_t *out)
@@ -173,8 +176,7 @@ static void activate(k3_activation_t activation, const uint16_t *gate, const uin
                      uint16_t *out)
 {
     for (size_t i = 0; i < n; i++) {
-        out[i] =
-            k3_f32_to_bf16(k3_act(activation, k3_bf16_to_f32(gate[i]), k3_bf16_to_f32(up[i])));
+        out[i] = k3_f32_to_bf16(k3_act(activation, k3_bf16_to_f32(gate[i]), k3_bf16_to_f32(up[i])));
     }
 }
 
@@ -191,17 +193,17 @@ static void sum(const uint16_t *const *parts, size_t count, size_t n, uint16_t *
 }
 
 const k3_kernels_t k3_kernels_scalar = {
-    .isa           = "scalar",
-    .encode        = k3_scalar_encode,
-    .decode        = k3_scalar_decode,
-    .expert_mlp    = expert_mlp,
-    .route         = k3_scalar_route,
+    .isa = "scalar",
+    .encode = k3_scalar_encode,
+    .decode = k3_scalar_decode,
+    .expert_mlp = expert_mlp,
+    .route = k3_scalar_route,
     .route_weights = k3_scalar_route_weights,
-    .combine       = combine,
-    .rms_norm      = rms_norm,
-    .activate      = activate,
-    .add           = add,
-    .sum           = sum,
+    .combine = combine,
+    .rms_norm = rms_norm,
+    .activate = activate,
+    .add = add,
+    .sum = sum,
 };
 
 const k3_row_ops_t k3_row_ops_scalar = {.round = round_row};

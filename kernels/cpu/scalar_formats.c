@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-static const float   scale_nan      = NAN;
+static const float   scale_nan = NAN;
 static const uint8_t scale_e8m0_nan = 255;
 
 /* The largest magnitude of n bf16 values as bits; 0x7f80 and above: there is an Inf or NaN. */
@@ -35,8 +35,8 @@ static float load_scale(const void *scales, size_t i)
 
 static void encode_fp8(const uint16_t *row, size_t n, uint8_t *codes, void *scales, size_t group)
 {
-    uint16_t max   = largest(row, n);
-    float    amax  = k3_bf16_to_f32(max);
+    uint16_t max = largest(row, n);
+    float    amax = k3_bf16_to_f32(max);
     float    scale = (amax < 1e-4f ? 1e-4f : amax) / 448.0f;
 
     if (max >= 0x7f80) {
@@ -66,7 +66,7 @@ static void encode_mxfp8(const uint16_t *row, size_t n, uint8_t *codes, uint8_t 
         *scale = scale_e8m0_nan;
         return;
     }
-    *scale  = limited((max >> 7) - 8 + ((max & 0x7f) > 0x60));
+    *scale = limited((max >> 7) - 8 + ((max & 0x7f) > 0x60));
     inverse = 1.0f / k3_e8m0_to_f32(*scale);
     for (size_t i = 0; i < n; i++) {
         codes[i] = k3_f32_to_e4m3(k3_bf16_to_f32(row[i]) * inverse);
@@ -83,10 +83,10 @@ static void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, uint8_t 
         *scale = scale_e8m0_nan;
         return;
     }
-    *scale  = limited((max >> 7) - 2);
+    *scale = limited((max >> 7) - 2);
     inverse = 1.0f / k3_e8m0_to_f32(*scale);
     for (size_t i = 0; i < n; i += 2) {
-        uint8_t low  = k3_f32_to_e2m1(k3_bf16_to_f32(row[i]) * inverse);
+        uint8_t low = k3_f32_to_e2m1(k3_bf16_to_f32(row[i]) * inverse);
         uint8_t high = i + 1 < n ? k3_f32_to_e2m1(k3_bf16_to_f32(row[i + 1]) * inverse) : 0;
 
         codes[i / 2] = (uint8_t)(low | high << 4);
@@ -95,7 +95,7 @@ static void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, uint8_t 
 
 static void encode_int8(const uint16_t *row, size_t n, int8_t *codes, void *scales)
 {
-    uint16_t max   = largest(row, n);
+    uint16_t max = largest(row, n);
     float    scale = max == 0 ? 1.0f : k3_bf16_to_f32(max) / 127.0f;
 
     if (max >= 0x7f80) {
@@ -127,7 +127,7 @@ void k3_scalar_encode(k3_format_t format, const uint16_t *row, size_t n, void *v
     }
     for (size_t i = 0, group = 0; i < n; i += step, group++) {
         size_t   length = n - i < step ? n - i : step;
-        uint8_t *codes  = (uint8_t *)values + k3_format_value_bytes(format, i);
+        uint8_t *codes = (uint8_t *)values + k3_format_value_bytes(format, i);
 
         if (format == K3_FORMAT_FP8) {
             encode_fp8(row + i, length, codes, scales, group);

@@ -34,7 +34,9 @@ static void test_refusals(void)
     config.slow_factor = 2;
     expect_refusal(&config, K3_ERR_USAGE, "slow", "factor 2");
     config = basic_config(UINT64_C(1) << 60, 1, true);
-    expect_refusal(&config, K3_ERR_ENV, "bytes of symmetric memory", "115292150");
+    expect_refusal(&config, K3_ERR_ENV, "1152921504606846976 bytes", "do not fit");
+    config = basic_config(UINT64_MAX, 1, true);
+    expect_refusal(&config, K3_ERR_ENV, "18446744073709551615 bytes", "do not fit");
 }
 
 static void test_mismatch(void)
@@ -86,6 +88,9 @@ static void test_order(void)
 
     CHECK(order_with(K3_ORDER_FAULT_NONE, false) == K3_ORDER_FENCE);
     CHECK(order_with(K3_ORDER_FAULT_NONE, true) == K3_ORDER_FENCE);
+    if (world.size == 1) {
+        return; /* the own memory cannot be overtaken */
+    }
     CHECK(order_with(K3_ORDER_FAULT_FENCE, false) == K3_ORDER_FLUSH);
     config.order_rounds = 6;
     k3_order_fault = K3_ORDER_FAULT_ALL;
@@ -106,6 +111,9 @@ static void test_flush_form(void)
     static uint64_t source[4096];
     const char     *memory;
 
+    if (world.size == 1) {
+        return;
+    }
     config.order_rounds = 3;
     k3_order_fault = K3_ORDER_FAULT_FENCE;
     CHECK_OK(k3_qps_create(fabric, &config, &qps, err));

@@ -1,4 +1,5 @@
-/* The expert MLP in f64, written apart from the kernels: own codecs by search, own order of steps. */
+/* The expert MLP in f64, written apart from the kernels: own codecs by search, own order of steps.
+ */
 #ifndef K3_TESTS_KERNELS_EXPERT_REFERENCE_H
 #define K3_TESTS_KERNELS_EXPERT_REFERENCE_H
 
@@ -23,7 +24,7 @@ static inline double reference_e2m1(unsigned code)
 static inline double nearest(double value, double (*of)(unsigned), unsigned last)
 {
     double   magnitude = fabs(value);
-    unsigned best      = 0;
+    unsigned best = 0;
 
     for (unsigned code = 1; code <= last; code++) {
         double gain = fabs(of(best) - magnitude) - fabs(of(code) - magnitude);

@@ -35,7 +35,7 @@ static void random_weights(k3_case_t *c, uint64_t *seed)
     assert_int_equal(k3_expert_layout(&c->shape, c->block, &c->weights), bytes);
     for (int part = 0; part < 3; part++) {
         const void *const parts[] = {c->weights.w1_scale, c->weights.w3_scale, c->weights.w2_scale};
-        uint8_t          *to      = c->block + ((const uint8_t *)parts[part] - c->block);
+        uint8_t          *to = c->block + ((const uint8_t *)parts[part] - c->block);
 
         for (uint64_t i = 0; c->shape.weights == K3_WEIGHT_MXFP4 && i < scale; i++) {
             to[i] = (uint8_t)(122 + next_random(seed) % 3);
@@ -57,9 +57,9 @@ static void random_rows(k3_case_t *c, uint64_t *seed)
     for (size_t i = 0; i < c->n; i++) {
         uint16_t *row = random_row(seed, latent, 0.5);
 
-        c->rows[i]   = block(k3_format_value_bytes(c->format, latent));
+        c->rows[i] = block(k3_format_value_bytes(c->format, latent));
         c->scales[i] = block(k3_format_scale_bytes(c->format, latent));
-        c->out[i]    = block(sizeof(uint16_t) * latent);
+        c->out[i] = block(sizeof(uint16_t) * latent);
         scalar->encode(c->format, row, latent, c->rows[i], c->scales[i]);
         scalar->decode(c->format, c->rows[i], c->scales[i], latent, values);
         for (size_t k = 0; k < latent; k++) {
@@ -73,13 +73,13 @@ static void random_rows(k3_case_t *c, uint64_t *seed)
 static k3_case_t make_case(k3_expert_shape_t shape, k3_format_t format, size_t n)
 {
     uint64_t  seed = 17 + n + shape.latent;
-    k3_case_t c    = {.shape = shape, .format = format, .n = n};
+    k3_case_t c = {.shape = shape, .format = format, .n = n};
 
-    c.rows   = block(sizeof *c.rows * n);
+    c.rows = block(sizeof *c.rows * n);
     c.scales = block(sizeof *c.scales * n);
-    c.out    = block(sizeof *c.out * n);
+    c.out = block(sizeof *c.out * n);
     c.values = block(sizeof *c.values * n * shape.latent);
-    c.work   = block(k3_expert_work_bytes(&shape));
+    c.work = block(k3_expert_work_bytes(&shape));
     random_weights(&c, &seed);
     random_rows(&c, &seed);
     return c;
@@ -200,21 +200,21 @@ static void test_lengths(void **state)
     }
 }
 
-/* w1 row 0 = (6, -0.5, 0...), w3 row 0 = (1, 1, 0...), w2 column 0 = (2, 4, 0...), scales 1; x = (1, 2):
- * gate 5, up 3; SwiGLU 5 sigmoid(5) 3 = 14.8996, bf16 14.875; out (29.75, 59.5). */
+/* w1 row 0 = (6, -0.5, 0...), w3 row 0 = (1, 1, 0...), w2 column 0 = (2, 4, 0...), scales 1; x =
+ * (1, 2): gate 5, up 3; SwiGLU 5 sigmoid(5) 3 = 14.8996, bf16 14.875; out (29.75, 59.5). */
 static void test_by_hand(void **state)
 {
     k3_expert_shape_t shape = {32, 32, K3_WEIGHT_MXFP4, K3_ACT_SWIGLU};
     uint8_t           w1[512] = {0x17 | 0x80}, w3[512] = {0x22}, w2[512] = {0};
     uint8_t           scale[32];
     uint16_t          x[32] = {k3_f32_to_bf16(1), k3_f32_to_bf16(2)}, out[32];
-    const void       *rows[]  = {x};
-    uint16_t         *outs[]  = {out};
-    void             *work    = block(k3_expert_work_bytes(&shape));
+    const void       *rows[] = {x};
+    uint16_t         *outs[] = {out};
+    void             *work = block(k3_expert_work_bytes(&shape));
 
     (void)state;
     memset(scale, 127, sizeof scale);
-    w2[0]  = 0x04;
+    w2[0] = 0x04;
     w2[16] = 0x06;
     w2[32] = 0x08; /* -0 */
     for (size_t i = 1; k3_kernels_isa_names[i] != NULL; i++) {
@@ -238,8 +238,8 @@ static void test_by_hand(void **state)
 static void test_slices(void **state)
 {
     const k3_kernels_t *kernels = k3_kernels_cpu(NULL);
-    k3_expert_shape_t   empty   = {64, 0, K3_WEIGHT_MXFP4, K3_ACT_SITU};
-    k3_case_t           c       = make_case(empty, K3_FORMAT_BF16, 2);
+    k3_expert_shape_t   empty = {64, 0, K3_WEIGHT_MXFP4, K3_ACT_SITU};
+    k3_case_t           c = make_case(empty, K3_FORMAT_BF16, 2);
 
     (void)state;
     assert_int_equal(k3_expert_value_bytes(&empty) + k3_expert_scale_bytes(&empty), 0);
@@ -257,8 +257,8 @@ static void test_slices(void **state)
 static void check_nan(const k3_kernels_t *kernels, k3_weight_format_t weights, size_t n, size_t bad)
 {
     k3_expert_shape_t shape = {96, 64, weights, K3_ACT_SITU};
-    k3_case_t         c     = make_case(shape, K3_FORMAT_BF16, n);
-    uint16_t         *want  = block(sizeof *want * n * shape.latent);
+    k3_case_t         c = make_case(shape, K3_FORMAT_BF16, n);
+    uint16_t         *want = block(sizeof *want * n * shape.latent);
 
     for (size_t r = 0; r < 3; r++) {
         uint16_t keep = ((uint16_t *)c.rows[bad])[7];
@@ -271,8 +271,7 @@ static void check_nan(const k3_kernels_t *kernels, k3_weight_format_t weights, s
         run(kernels, &recipes[r], &c);
         for (size_t i = 0; i < n; i++) {
             if (i != bad) {
-                assert_memory_equal(want + i * shape.latent, c.out[i],
-                                    sizeof *want * shape.latent);
+                assert_memory_equal(want + i * shape.latent, c.out[i], sizeof *want * shape.latent);
             }
         }
         for (size_t k = 0; k < shape.latent; k++) {
@@ -317,12 +316,9 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_recipes),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_counts),  cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_slices),  cmocka_unit_test(test_nan_stays_in_its_row),
         cmocka_unit_test(test_sizes),
     };
 

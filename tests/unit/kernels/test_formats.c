@@ -30,13 +30,14 @@ static void test_e4m3_codes(void **state)
     assert_true(k3_e4m3_to_f32(0x01) == 0.001953125f);
 }
 
-/* Between two neighbours the middle goes to the even code, one bit to either side to the near one. */
+/* Between two neighbours the middle goes to the even code, one bit to either side to the near one.
+ */
 static void test_e4m3_rounding(void **state)
 {
     (void)state;
     for (unsigned code = 0; code < 0x7e; code++) {
         float   middle = (float)((e4m3_value(code) + e4m3_value(code + 1)) / 2);
-        uint8_t even   = (uint8_t)(code + (code & 1));
+        uint8_t even = (uint8_t)(code + (code & 1));
 
         assert_int_equal(k3_f32_to_e4m3(middle), even);
         assert_int_equal(k3_f32_to_e4m3(-middle), 0x80 | even);
@@ -87,7 +88,7 @@ static void test_bf16(void **state)
     (void)state;
     for (unsigned bits = 0; bits < 65536; bits++) {
         float    value = k3_bf16_to_f32((uint16_t)bits), middle;
-        uint16_t back  = k3_f32_to_bf16(value);
+        uint16_t back = k3_f32_to_bf16(value);
 
         if (isnan(value)) {
             assert_true(isnan(k3_bf16_to_f32(back)));
@@ -133,9 +134,9 @@ static void check_fp8(const k3_kernels_t *kernels)
 
     kernels->encode(K3_FORMAT_FP8, row, 128, codes, &scale);
     assert_true(scale == 0.5f);
-    assert_int_equal(codes[0], 0x7e);                       /* 448 */
-    assert_int_equal(codes[1], 0xc0);                       /* -2 */
-    assert_int_equal(codes[2], 0x38);                       /* 1 */
+    assert_int_equal(codes[0], 0x7e); /* 448 */
+    assert_int_equal(codes[1], 0xc0); /* -2 */
+    assert_int_equal(codes[2], 0x38); /* 1 */
     assert_int_equal(codes[3], k3_f32_to_e4m3(112.0f));
     assert_int_equal(codes[4], 0);
     kernels->decode(K3_FORMAT_FP8, codes, &scale, 128, out);
@@ -213,15 +214,16 @@ static void test_by_hand(void **state)
     }
 }
 
-/* Encodes by both and compares every byte; decodes by both and compares every bit but NaN payloads. */
+/* Encodes by both and compares every byte; decodes by both and compares every bit but NaN payloads.
+ */
 static void compare(const k3_kernels_t *vector, k3_format_t format, const uint16_t *row, size_t n)
 {
     const k3_kernels_t *scalar = k3_kernels_cpu("scalar");
-    size_t              bytes  = k3_format_value_bytes(format, n);
+    size_t              bytes = k3_format_value_bytes(format, n);
     size_t              scales = k3_format_scale_bytes(format, n);
     uint8_t            *codes[2] = {block(bytes), block(bytes)};
     void               *scale[2] = {block(scales), block(scales)};
-    float              *out[2]   = {block(sizeof(float) * n), block(sizeof(float) * n)};
+    float              *out[2] = {block(sizeof(float) * n), block(sizeof(float) * n)};
 
     scalar->encode(format, row, n, codes[0], scale[0]);
     vector->encode(format, row, n, codes[1], scale[1]);
@@ -242,10 +244,10 @@ static void compare(const k3_kernels_t *vector, k3_format_t format, const uint16
 
 static void test_vector_random(void **state)
 {
-    static const size_t sizes[] = {2,   8,   14,  16,  18,  30,  32,  34,   62,   64,
-                                   96,  126, 128, 130, 160, 192, 288, 1024, 3584, 4096};
-    const k3_kernels_t *vector  = avx2_or_skip();
-    uint64_t            seed    = 1;
+    static const size_t sizes[] = {2,  8,   14,  16,  18,  30,  32,  34,   62,   64,
+                                   96, 126, 128, 130, 160, 192, 288, 1024, 3584, 4096};
+    const k3_kernels_t *vector = avx2_or_skip();
+    uint64_t            seed = 1;
 
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -280,8 +282,8 @@ static void test_vector_all_values(void **state)
     }
 }
 
-/* Every quotient that can occur: it depends on the two fractions and the difference of the exponents,
- * but for the largest magnitude below 1e-4, where the divisor is fixed (test above). */
+/* Every quotient that can occur: it depends on the two fractions and the difference of the
+ * exponents, but for the largest magnitude below 1e-4, where the divisor is fixed (test above). */
 static void test_vector_all_quotients(void **state)
 {
     const k3_kernels_t *vector = avx2_or_skip();

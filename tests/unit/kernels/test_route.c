@@ -45,7 +45,7 @@ static void check_bias(const k3_kernels_t *kernels)
 static void check_weights(const k3_kernels_t *kernels)
 {
     float   logits[4] = {0, -1.0986123f, 5, 0}, weights[4];
-    int32_t ids[4]    = {1, -1, 0, -1}, none[2] = {-1, -1};
+    int32_t ids[4] = {1, -1, 0, -1}, none[2] = {-1, -1};
 
     kernels->route_weights(logits, 4, ids, weights);
     assert_true(fabs((double)weights[0] - 1.0 / 3) < 1e-6);
@@ -68,8 +68,8 @@ static void check_random(const k3_kernels_t *kernels)
 
         for (int i = 0; i < EXPERTS; i++) {
             logits[i] = (float)(6 * random_value(&seed));
-            bias[i]   = (float)(0.2 * random_value(&seed));
-            score[i]  = 1 / (1 + exp(-(double)logits[i])) + (double)bias[i];
+            bias[i] = (float)(0.2 * random_value(&seed));
+            score[i] = 1 / (1 + exp(-(double)logits[i])) + (double)bias[i];
         }
         kernels->route(logits, bias, EXPERTS, K, ids, weights);
         for (int i = 0; i < K; i++) {
@@ -77,7 +77,7 @@ static void check_random(const k3_kernels_t *kernels)
             assert_false(chosen[ids[i]]);
             assert_true(score[ids[i]] <= last + 1e-6);
             chosen[ids[i]] = true;
-            last           = score[ids[i]];
+            last = score[ids[i]];
             total += score[ids[i]] - (double)bias[ids[i]];
         }
         for (int i = 0; i < EXPERTS; i++) {

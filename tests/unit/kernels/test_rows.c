@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/functions.h"
 
-static const size_t sizes[] = {1,  2,  7,  8,   15,  16,  17,  31,  32,  33,
+static const size_t sizes[] = {1,  2,  7,  8,   15,  16,  17,  31,   32,   33,
                                63, 64, 65, 100, 127, 128, 130, 1024, 3584, 4095};
 
 #define SIZES (sizeof sizes / sizeof *sizes)
@@ -36,7 +36,7 @@ static void test_isa_names(void **state)
 static void check_combine(const k3_kernels_t *kernels)
 {
     uint16_t        a[3] = {bf16(1), bf16(2), bf16(-4)}, b[3] = {bf16(8), bf16(0), bf16(16)};
-    const uint16_t *rows[]    = {a, NULL, b};
+    const uint16_t *rows[] = {a, NULL, b};
     float           weights[] = {0.5f, 100.0f, 0.25f};
     uint16_t        out[3];
 
@@ -72,7 +72,7 @@ static void check_sum_and_add(const k3_kernels_t *kernels)
 
 static void check_rms(const k3_kernels_t *kernels)
 {
-    uint16_t x[4]    = {bf16(1), bf16(-1), bf16(7), bf16(7)}; /* mean of squares 25 */
+    uint16_t x[4] = {bf16(1), bf16(-1), bf16(7), bf16(7)}; /* mean of squares 25 */
     uint16_t gain[4] = {bf16(5), bf16(10), bf16(5), bf16(0)};
     uint16_t out[4];
 
@@ -120,7 +120,8 @@ static double act(k3_activation_t activation, double g, double u)
     return activation == K3_ACT_SWIGLU ? g * s * u : 4 * tanh(g / 4) * s * 25 * tanh(u / 25);
 }
 
-/* SiTU(4, 25) = 100 tanh(1)^2 sigmoid(4) = 100 * 0.580026 * 0.982014 = 56.959; bf16 has steps of 1/4. */
+/* SiTU(4, 25) = 100 tanh(1)^2 sigmoid(4) = 100 * 0.580026 * 0.982014 = 56.959; bf16 has steps of
+ * 1/4. */
 static void check_situ(const k3_kernels_t *kernels)
 {
     uint16_t g[] = {bf16(4), bf16(0), bf16(100), bf16(-100), bf16(0.0625f)};
@@ -155,7 +156,7 @@ static void test_activate_all(void **state)
     for (unsigned bits = 0; bits < 65536; bits += 256) {
         for (unsigned i = 0; i < 256; i++) {
             gate[i] = (uint16_t)(bits + i);
-            up[i]   = bf16((float)(60 * random_value(&seed)));
+            up[i] = bf16((float)(60 * random_value(&seed)));
         }
         for (k3_activation_t f = K3_ACT_SITU; f <= K3_ACT_SWIGLU; f++) {
             scalar->activate(f, gate, up, 256, a);
@@ -185,7 +186,7 @@ static void test_vector_equal(void **state)
         float     weights[17];
 
         for (size_t i = 0; i < 17; i++) {
-            rows[i]    = random_row(&seed, n, 3);
+            rows[i] = random_row(&seed, n, 3);
             weights[i] = (float)random_value(&seed);
         }
         free(rows[4]);
@@ -219,7 +220,7 @@ static void check_rms_f64(const k3_kernels_t *kernels)
     for (size_t s = 0; s < SIZES; s++) {
         size_t    n = sizes[s];
         uint16_t *x = random_row(&seed, n, 5), *gain = random_row(&seed, n, 2);
-        uint16_t *out    = block(2 * n);
+        uint16_t *out = block(2 * n);
         double    square = 0;
 
         for (size_t i = 0; i < n; i++) {

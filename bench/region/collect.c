@@ -1,0 +1,335 @@
+#include "bench/region/collect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/base/memory.h"
+
+/* --- phases
+ * -------------------------------------------------------------------------------------------------
+ */
+
+typedef struct timed {
+    double us;
+    int    rank;
+} timed_t; /* MPI_DOUBLE_INT */
+
+static int most_often(const timed_t *slowest, uint64_t n, uint32_t *count, int ranks)
+{
+    int best = 0;
+
+    memset(count, 0, (size_t)ranks * sizeof(*count));
+    for (uint64_t i = 0; i < n; i++) {
+        count[slowest[i].rank]++;
+    }
+    for (int r = 1; r < ranks; r++) {
+        best = count[r] > count[best] ? r : best;
+    }
+    return best;
+}
+
+static k3_status_t summarize_phase(k3_phase_result_t *phase, const timed_t *slowest, uint64_t n,
+                                   uint32_t *count, int ranks, k3_error_t *err)
+{
+    double *scratch;
+
+    if (k3_alloc("samples", n, sizeof(double), &phase->samples, err) != K3_OK ||
+        k3_alloc("samples", n, sizeof(double), &scratch, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        phase->samples[i] = slowest[i].us;
+    }
+    k3_summarize(phase->samples, n, scratch, &phase->summary);
+    phase->slowest_rank = most_often(slowest, n, count, ranks);
+    k3_free(scratch);
+    return K3_OK;
+}
+
+static k3_status_t collect_phases(const k3_region_t *r, double *const *local, k3_measurement_t *out,
+                                  k3_error_t *err)
+{
+    uint64_t  n = out->iterations;
+    timed_t  *own = NULL, *slowest = NULL;
+    uint32_t *count = NULL;
+
+    if (k3_alloc("samples", n, sizeof(timed_t), &own, err) == K3_OK &&
+        k3_alloc("samples", n, sizeof(timed_t), &slowest, err) == K3_OK) {
+        k3_alloc("rank counts", (uint64_t)r->world->size, sizeof(uint32_t), &count, err);
+    }
+    if (k3_world_agree(r->world, err) == K3_OK) {
+        for (int p = 0; p < K3_PHASE_COUNT && err->status == K3_OK; p++) {
+            for (uint64_t i = 0; i < n; i++) {
+                own[i] = (timed_t){local[p][i], r->world->rank};
+            }
+            MPI_Reduce(own, slowest, (int)n, MPI_DOUBLE_INT, MPI_MAXLOC, 0, r->world->comm);
+            if (r->world->rank == 0 && slowest[0].us >= 0.0) {
+                out->phase[p].present = true;
+                summarize_phase(&out->phase[p], slowest, n, count, r->world->size, err);
+            }
+        }
+    }
+    k3_free(count);
+    k3_free(slowest);
+    k3_free(own);
+    return k3_world_agree(r->world, err);
+}
+
+/* --- lanes
+ * --------------------------------------------------------------------------------------------------
+ */
+
+typedef struct planned {
+    const k3_region_t *region;
+    k3_flow_t         *flows; /* [traffic][peer][qp] of the lanes that leave this rank */
+    uint32_t           qps;
+} planned_t;
+
+static k3_flow_t *planned_at(const planned_t *p, int traffic, uint32_t peer, uint32_t qp)
+{
+    return &p->flows[((uint64_t)traffic * p->region->cell->layout.tp + peer) * p->qps + qp];
+}
+
+static void keep_own(const k3_flow_t *flow, void *arg)
+{
+    planned_t *p = arg;
+    k3_flow_t *kept = planned_at(p, (int)flow->phase, flow->dst, flow->qp);
+
+    if (flow->src != (uint32_t)p->region->world->rank) {
+        return;
+    }
+    kept->messages += flow->messages;
+    kept->signals += flow->signals;
+    kept->doorbells = flow->doorbells == K3_DOORBELLS_UNKNOWN ? flow->doorbells
+                                                              : kept->doorbells + flow->doorbells;
+    kept->payload += flow->payload;
+    kept->wire += flow->wire;
+}
+
+static k3_status_t plan_own(planned_t *p, k3_error_t *err)
+{
+    const k3_cell_t *cell = p->region->cell;
+    k3_traffic_t     traffic = {0};
+
+    if (k3_alloc("planned lanes", (uint64_t)K3_TRAFFIC_COUNT * cell->layout.tp * p->qps,
+                 sizeof(k3_flow_t), &p->flows, err) != K3_OK ||
+        k3_traffic_open(cell, &traffic, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint32_t origin = 0; origin < cell->layout.tp; origin++) {
+        k3_traffic_origin(&traffic, origin, keep_own, p);
+    }
+    k3_traffic_close(&traffic);
+    return K3_OK;
+}
+
+static void expect(const k3_lane_row_t *row, const char *what, uint64_t got, uint64_t want,
+                   uint64_t n, k3_error_t *mismatch)
+{
+    if (got != want * n) {
+        k3_fail(mismatch, K3_ERR_CHECK,
+                "%s %d -> %d QP %d: %llu %s in %llu iterations, planned %llu in each",
+                k3_traffic_names[row->phase], row->src, row->dst, row->qp, (unsigned long long)got,
+                what, (unsigned long long)n, (unsigned long long)want);
+    }
+}
+
+static void compare_lane(const k3_lane_row_t *row, const k3_lane_stats_t *got,
+                         const k3_flow_t *want, uint64_t n, k3_error_t *mismatch)
+{
+    expect(row, "messages", got->messages, want->messages, n, mismatch);
+    expect(row, "signals", got->signals, want->signals, n, mismatch);
+    expect(row, "payload bytes", got->bytes_payload, want->payload, n, mismatch);
+    expect(row, "wire bytes", got->bytes_wire, want->wire, n, mismatch);
+    if (want->doorbells != K3_DOORBELLS_UNKNOWN) {
+        expect(row, "doorbells", got->doorbells, want->doorbells, n, mismatch);
+    }
+}
+
+static void fill_row(k3_lane_row_t *row, const k3_lane_stats_t *s, uint64_t n)
+{
+    row->messages = s->messages / n;
+    row->signals = s->signals / n;
+    row->doorbells = s->doorbells / n;
+    row->payload = s->bytes_payload / n;
+    row->wire = s->bytes_wire / n;
+    row->first_post_us = s->spans > 0 ? s->first_post_us / (double)s->spans : 0.0;
+    row->last_done_us = s->spans > 0 ? s->last_done_us / (double)s->spans : 0.0;
+    row->busy_us = s->spans > 0 ? s->busy_us / (double)s->spans : 0.0;
+    if (s->hist != NULL) {
+        row->p50_us = k3_hist_percentile(s->hist, 0.50) / 1e3;
+        row->p99_us = k3_hist_percentile(s->hist, 0.99) / 1e3;
+        row->max_us = (double)s->hist->max / 1e3;
+    }
+}
+
+/* Lanes with traffic, planned or measured; every one is held against the plan. */
+static uint64_t list_lanes(const planned_t *p, k3_qps_t *qps, uint64_t n, k3_lane_row_t *rows,
+                           k3_error_t *mismatch)
+{
+    uint32_t ranks = p->region->cell->layout.tp;
+    uint64_t count = 0;
+
+    for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
+        for (uint32_t peer = 0; peer < ranks; peer++) {
+            for (uint32_t qp = 0; qp < p->qps; qp++) {
+                const k3_flow_t *want = planned_at(p, t, peer, qp);
+                k3_lane_row_t    row = {.phase = t,
+                                        .src = p->region->world->rank,
+                                        .dst = (int32_t)peer,
+                                        .qp = (int32_t)qp,
+                                        .kind = k3_qps_kind(qps, (int)peer)};
+                k3_lane_stats_t  got;
+
+                k3_qps_lane_stats(qps, (unsigned)t, (int)peer, qp, &got);
+                compare_lane(&row, &got, want, n, mismatch);
+                if (got.messages + got.signals + want->messages + want->signals > 0) {
+                    fill_row(&row, &got, n);
+                    rows[count++] = row;
+                }
+            }
+        }
+    }
+    return count;
+}
+
+/* Gathers `count` items of `size` bytes of each rank to rank 0, in rank order. */
+static k3_status_t gather_items(const k3_world_t *world, const void *items, uint64_t count,
+                                size_t size, void *all_p, uint64_t *all_count, k3_error_t *err)
+{
+    MPI_Datatype type;
+    int         *counts = NULL, *at = NULL;
+    int          own = (int)count;
+    void        *all = NULL;
+
+    if (k3_alloc("counts", (uint64_t)world->size, sizeof(int), &counts, err) == K3_OK) {
+        k3_alloc("counts", (uint64_t)world->size, sizeof(int), &at, err);
+    }
+    if (k3_world_agree(world, err) == K3_OK) {
+        MPI_Gather(&own, 1, MPI_INT, counts, 1, MPI_INT, 0, world->comm);
+        *all_count = 0;
+        for (int r = 0; r < world->size && world->rank == 0; r++) {
+            at[r] = (int)*all_count;
+            *all_count += (uint64_t)counts[r];
+        }
+        if (world->rank == 0) {
+            k3_alloc("gathered rows", *all_count, size, &all, err);
+        }
+        if (k3_world_agree(world, err) == K3_OK) {
+            MPI_Type_contiguous((int)size, MPI_BYTE, &type);
+            MPI_Type_commit(&type);
+            MPI_Gatherv(items, own, type, all, counts, at, type, 0, world->comm);
+            MPI_Type_free(&type);
+        }
+    }
+    *(void **)all_p = all;
+    k3_free(at);
+    k3_free(counts);
+    return err->status;
+}
+
+static k3_status_t collect_lanes(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t *out,
+                                 k3_error_t *err)
+{
+    planned_t      p = {.region = r, .qps = k3_qps_per_peer(qps)};
+    k3_lane_row_t *rows = NULL;
+    uint64_t       own = 0;
+
+    if (plan_own(&p, err) == K3_OK) {
+        k3_alloc("lane rows", (uint64_t)K3_TRAFFIC_COUNT * r->cell->layout.tp * p.qps,
+                 sizeof(*rows), &rows, err);
+    }
+    if (k3_world_agree(r->world, err) == K3_OK) {
+        k3_error_t mismatch = K3_ERROR_INIT;
+
+        own = list_lanes(&p, qps, out->iterations, rows, &mismatch);
+        k3_world_agree(r->world, &mismatch);
+        out->has_lanes = true;
+        out->mismatch = mismatch;
+        out->matches_plan = mismatch.status == K3_OK;
+        gather_items(r->world, rows, own, sizeof(*rows), &out->lanes, &out->lane_count, err);
+    }
+    k3_free(rows);
+    k3_free(p.flows);
+    return err->status;
+}
+
+static void describe_transports(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t *out)
+{
+    uint64_t overtaken;
+    size_t   used = 0;
+
+    snprintf(out->order, sizeof(out->order), "%s", k3_signal_order_name(k3_qps_order(qps)));
+    k3_qps_order_result(qps, &out->order_rounds, &overtaken, &out->order_overtaken);
+    out->order_overtaken = overtaken;
+    for (int peer = 0; peer < r->world->size; peer++) {
+        const char *name = k3_qps_transport(qps, peer);
+
+        if (strstr(out->transport, name) == NULL &&
+            used + strlen(name) + 3 < sizeof(out->transport)) {
+            used += (size_t)snprintf(out->transport + used, sizeof(out->transport) - used, "%s%s",
+                                     used > 0 ? ", " : "", name);
+        }
+    }
+}
+
+/* --- waits, memory, set-up
+ * ------------------------------------------------------------------------------------ */
+
+static k3_status_t collect_waits(const k3_region_t *r, k3_measurement_t *out, k3_error_t *err)
+{
+    uint32_t       ranks = r->cell->layout.tp;
+    k3_wait_row_t *rows = NULL;
+    uint64_t       own = 0;
+
+    k3_alloc("wait rows", (uint64_t)K3_TRAFFIC_COUNT * ranks, sizeof(*rows), &rows, err);
+    if (k3_world_agree(r->world, err) == K3_OK) {
+        for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
+            for (uint32_t s = 0; s < ranks; s++) {
+                if (r->waits[t][s].count > 0) {
+                    rows[own++] = (k3_wait_row_t){t, r->world->rank, (int32_t)s, r->waits[t][s]};
+                }
+            }
+        }
+        gather_items(r->world, rows, own, sizeof(*rows), &out->waits, &out->wait_count, err);
+    }
+    k3_free(rows);
+    return err->status;
+}
+
+static void collect_setup(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t *out)
+{
+    double   us[5] = {r->weights->fill_us, r->setup_queue_pairs_us};
+    uint64_t bytes = k3_alloc_bytes(), calls = out->timed_allocations;
+
+    if (qps != NULL) {
+        k3_qps_setup_times(qps, &us[2], &us[3], &us[4]);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, us, 5, MPI_DOUBLE, MPI_MAX, r->world->comm);
+    MPI_Allreduce(&bytes, &out->allocated_bytes, 1, MPI_UINT64_T, MPI_MAX, r->world->comm);
+    MPI_Allreduce(&calls, &out->timed_allocations, 1, MPI_UINT64_T, MPI_MAX, r->world->comm);
+    out->weights_us = us[0];
+    out->queue_pairs_us = us[1];
+    out->registration_us = us[2];
+    out->connection_us = us[3];
+    out->selftest_us = us[4];
+}
+
+k3_status_t k3_collect(const k3_region_t *region, double *const *local, k3_measurement_t *out,
+                       k3_error_t *err)
+{
+    k3_qps_t *qps = region->ops->qps(region->engine);
+
+    collect_setup(region, qps, out);
+    if (collect_phases(region, local, out, err) != K3_OK) {
+        return err->status;
+    }
+    if (qps != NULL) {
+        describe_transports(region, qps, out);
+        if (collect_lanes(region, qps, out, err) != K3_OK) {
+            return err->status;
+        }
+    }
+    return collect_waits(region, out, err);
+}

@@ -1,0 +1,12 @@
+/* Brings what the ranks measured to rank 0, and holds it against the plan. */
+#ifndef K3_REGION_COLLECT_H
+#define K3_REGION_COLLECT_H
+
+#include "bench/region/measure.h"
+
+/* Collective. local[phase][out->iterations]: this rank's times, below 0 where a phase did not
+ * occur. */
+k3_status_t k3_collect(const k3_region_t *region, double *const *local, k3_measurement_t *out,
+                       k3_error_t *err);
+
+#endif

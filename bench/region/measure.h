@@ -1,0 +1,72 @@
+/* Sampling: warm-up, timed iterations, checks, and what comes out for the whole launch.
+ *
+ * Every iteration is entered through a barrier and gets its own payload. A phase's sample is the
+ * maximum over the ranks of the time that the rank spent in it. Checks and the writing of inputs
+ * lie outside the timed spans. */
+#ifndef K3_REGION_MEASURE_H
+#define K3_REGION_MEASURE_H
+
+#include "bench/plan/traffic.h"
+#include "bench/region/oracle.h"
+#include "bench/region/region.h"
+#include "harness/base/stats.h"
+
+typedef enum k3_check_mode { K3_CHECK_OFF, K3_CHECK_ENDS, K3_CHECK_EVERY } k3_check_mode_t;
+extern const char *const k3_check_mode_names[]; /* "off", "ends", "every", NULL */
+
+typedef struct k3_measure_options {
+    k3_check_mode_t check;
+    uint64_t        iters;       /* 0: until the target or the time limit */
+    double          ci_target;   /* half width of the median's interval over the median, percent */
+    double          max_seconds; /* of timed iterations, checks not counted; used when iters is 0 */
+    bool            progress;    /* one line on a terminal, rank 0 */
+} k3_measure_options_t;
+
+typedef struct k3_phase_result {
+    bool         present;
+    double      *samples; /* [iterations] at rank 0: us, maximum over ranks; owned */
+    k3_summary_t summary;
+    int          slowest_rank; /* the slowest one most often */
+} k3_phase_result_t;
+
+typedef struct k3_lane_row {
+    int32_t  phase, src, dst, qp, kind;
+    uint64_t messages, signals, doorbells, payload, wire; /* per iteration */
+    double   first_post_us, last_done_us, busy_us;        /* mean over iterations */
+    double   p50_us, p99_us, max_us;                      /* post to completion, all iterations */
+} k3_lane_row_t;
+
+typedef struct k3_wait_row {
+    int32_t   phase, dst, src;
+    k3_wait_t wait; /* over all timed iterations */
+} k3_wait_row_t;
+
+/* Complete at rank 0; the other ranks hold status, iterations and check. */
+typedef struct k3_measurement {
+    uint64_t          iterations, warmup;
+    k3_phase_result_t phase[K3_PHASE_COUNT];
+    k3_check_t        check; /* of all ranks */
+    bool              checked;
+    bool              has_lanes;    /* the engine has queue pairs */
+    bool              matches_plan; /* measured == planned on every lane of every rank */
+    k3_error_t        mismatch;     /* the first lane that differs */
+    k3_lane_row_t    *lanes;        /* owned */
+    uint64_t          lane_count;
+    char              transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
+    char              order[16];      /* fence or flush */
+    uint64_t          order_rounds, order_overtaken;
+    k3_wait_row_t    *waits; /* owned */
+    uint64_t          wait_count;
+    uint64_t          allocated_bytes;   /* of the rank that holds most */
+    uint64_t          timed_allocations; /* inside timed iterations; must be 0 */
+    double            weights_us, queue_pairs_us, registration_us, connection_us,
+        selftest_us; /* slowest rank */
+} k3_measurement_t;
+
+/* Collective. A wrong result is not an error: it is in *out. A failure of one rank in the middle of
+ * an iteration ends the job. */
+k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
+                       k3_measurement_t *out, k3_error_t *err);
+void        k3_measurement_free(k3_measurement_t *measurement);
+
+#endif

@@ -1,0 +1,153 @@
+#include "bench/region/verify.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/base/keyed.h"
+#include "harness/base/memory.h"
+#include "harness/mpi/watchdog.h"
+
+k3_status_t k3_verify_open(const k3_region_t *region, bool on, k3_verify_t *v, k3_error_t *err)
+{
+    const k3_layout_t *l = &region->cell->layout;
+    uint32_t           rank = (uint32_t)region->world->rank;
+
+    memset(v, 0, sizeof(*v));
+    v->region = region;
+    if (!on) {
+        return K3_OK;
+    }
+    if (k3_alloc("rows to check", l->rows[rank], sizeof(k3_measured_row_t), &v->rows, err) !=
+            K3_OK ||
+        k3_alloc("hashes", region->group_rows, sizeof(uint64_t), &v->hashes, err) != K3_OK ||
+        k3_alloc("hash counts", l->attn_tp, sizeof(int), &v->counts, err) != K3_OK ||
+        k3_alloc("hash counts", l->attn_tp, sizeof(int), &v->at, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_oracle_create(region->cell, region->stand_in, &v->oracle, err);
+}
+
+void k3_verify_close(k3_verify_t *v)
+{
+    if (v->oracle != NULL) {
+        k3_oracle_destroy(v->oracle);
+    }
+    k3_free(v->at);
+    k3_free(v->counts);
+    k3_free(v->hashes);
+    k3_free(v->rows);
+    memset(v, 0, sizeof(*v));
+}
+
+/* The measured values of own row i. On the fallback the front holds all global rows. */
+static void view_row(const k3_verify_t *v, uint64_t i, uint64_t payload, k3_measured_row_t *row)
+{
+    const k3_region_t *r = v->region;
+    const k3_model_t  *m = &r->cell->model;
+    uint64_t           first = r->cell->layout.first_row[r->world->rank];
+    uint64_t           at = r->cell->path.fast ? i : first + i;
+    bool               whole = r->cell->component == K3_COMPONENT_REGION;
+
+    *row = (k3_measured_row_t){
+        .row = first + i,
+        .payload = payload,
+        .x = whole ? r->x + at * m->hidden : NULL,
+        .logits = whole ? r->logits + at * m->experts : NULL,
+        .ids = r->ids + at * m->topk,
+        .weights = r->gates + at * m->topk,
+        .latent = r->latent + at * m->latent,
+        .combined = r->combined + at * m->latent,
+        .output = whole ? r->y + at * m->hidden : NULL,
+    };
+}
+
+static uint64_t hash_row(const uint16_t *row, uint32_t n)
+{
+    uint64_t hash = n, word;
+
+    for (uint32_t i = 0; i < n; i += 4) {
+        memcpy(&word, row + i, sizeof(word));
+        hash = k3_mix(hash ^ word);
+    }
+    return hash;
+}
+
+static void note_restored(k3_verify_t *v, uint64_t row, uint64_t payload)
+{
+    k3_check_t wrong = {.wrong = true,
+                        .rows_wrong = 1,
+                        .first_row = row,
+                        .first_payload = payload,
+                        .first_stage = K3_STAGE_OUTPUT};
+
+    snprintf(wrong.diagnosis, sizeof(wrong.diagnosis),
+             "the row that rank %d holds after the region differs from its owner's",
+             v->region->world->rank);
+    k3_check_merge(&v->check, &wrong);
+}
+
+/* Every rank of the group must hold the rows that their owners computed. */
+static void check_restored(k3_verify_t *v, uint64_t payload)
+{
+    const k3_region_t *r = v->region;
+    const k3_layout_t *l = &r->cell->layout;
+    uint32_t           rank = (uint32_t)r->world->rank, h = r->cell->model.hidden;
+    uint32_t           first = k3_layout_group_first(l, rank);
+    uint64_t           own = l->first_row[rank] - l->first_row[first];
+    uint64_t           at = r->cell->path.fast ? 0 : l->first_row[rank];
+
+    for (uint32_t a = 0; a < l->attn_tp; a++) {
+        v->counts[a] = (int)l->rows[first + a];
+        v->at[a] = (int)(l->first_row[first + a] - l->first_row[first]);
+    }
+    for (uint64_t i = 0; i < l->rows[rank]; i++) {
+        v->hashes[own + i] = hash_row(r->y + (at + i) * h, h);
+    }
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_UINT64_T, v->hashes, v->counts, v->at, MPI_UINT64_T,
+                   r->attn.comm);
+    for (uint64_t i = 0; i < r->group_rows; i++) {
+        if (v->hashes[i] != hash_row(r->restored + i * h, h)) {
+            note_restored(v, l->first_row[first] + i, payload);
+        }
+    }
+}
+
+void k3_verify_all(k3_verify_t *v, uint64_t payload)
+{
+    uint64_t n = v->region->cell->layout.rows[v->region->world->rank];
+
+    k3_watchdog_tick("check", payload);
+    for (uint64_t i = 0; i < n; i++) {
+        view_row(v, i, payload, &v->rows[i]);
+    }
+    k3_oracle_check_rows(v->oracle, v->rows, n, &v->check);
+    if (v->region->cell->component == K3_COMPONENT_REGION) {
+        check_restored(v, payload);
+    }
+    k3_watchdog_tick("check: waiting for the other ranks", payload);
+    MPI_Barrier(v->region->world->comm);
+}
+
+void k3_verify_one(k3_verify_t *v, uint64_t payload, uint64_t turn)
+{
+    uint64_t n = v->region->cell->layout.rows[v->region->world->rank];
+
+    k3_watchdog_tick("check", payload);
+    if (n > 0) {
+        view_row(v, turn % n, payload, &v->rows[0]);
+        k3_oracle_check(v->oracle, &v->rows[0], &v->check);
+    }
+}
+
+void k3_verify_merge(const k3_verify_t *v, k3_check_t *check)
+{
+    const k3_world_t *world = v->region->world;
+
+    memset(check, 0, sizeof(*check));
+    for (int r = 0; r < world->size; r++) {
+        k3_check_t other = v->check;
+
+        MPI_Bcast(&other, sizeof(other), MPI_BYTE, r, world->comm);
+        k3_check_merge(check, &other);
+    }
+}
