@@ -222,6 +222,29 @@ static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, 
     return K3_OK;
 }
 
+/* What the engines of today cannot do. */
+static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_profile_t *p = cell->profile;
+
+    if (p->planned) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: planned, its engine (%s) is not built yet",
+                       p->name, k3_engine_name(p->engine));
+    }
+    if (p->copy == K3_COPY_REPLICATE && cell->component != K3_COMPONENT_REGION &&
+        cell->component != K3_COMPONENT_EXPERTS) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: component %s needs a dispatch, and every rank has all rows", p->name,
+                       k3_component_names[cell->component]);
+    }
+    if (p->engine != K3_ENGINE_SLAB && cell->component == K3_COMPONENT_CONTROL) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: component control repeats the posts of queue pairs, it has none",
+                       p->name);
+    }
+    return K3_OK;
+}
+
 static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
     k3_routing_request_t routing = {

@@ -18,8 +18,8 @@
 
 enum {
     EXIT_TIMEOUT = 4,
-    ACTION_LIMIT = 10, /* seconds that the action on fire may take */
-    ABORT_LIMIT = 3,   /* seconds that MPI_Abort may take */
+    ACTION_LIMIT = 5, /* seconds that the action on fire may take */
+    ABORT_LIMIT = 3,  /* seconds that MPI_Abort may take */
     DESCRIBE_MAX = 512
 };
 

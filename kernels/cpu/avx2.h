@@ -149,6 +149,14 @@ K3_AVX2_INLINE __m256i k3_e2m1_low(__m256i codes)
     return _mm256_shuffle_epi8(table, codes);
 }
 
+/* k3_e8m0_to_f32 without a call: a call would save and clear vector registers. */
+K3_AVX2_INLINE float k3_e8m0_inline(uint8_t code)
+{
+    uint32_t bits = code == 0 ? 0x00400000 : code == 255 ? 0x7fc00000 : (uint32_t)code << 23;
+
+    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
+}
+
 /* 16 e4m3 codes: shifted to an f16 that is 2^8 smaller, as the exponent biases are 7 and 15. */
 K3_AVX2_INLINE void k3_e4m3_widen(__m128i codes, __m256 *low, __m256 *high)
 {

@@ -153,6 +153,7 @@ K3_AVX2_INLINE void stream_row(size_t m, const uint8_t *values, const uint8_t *s
         for (size_t b = 0; b < count; b++) {
             size_t at = k + 64 * b;
 
+            _mm_prefetch((const char *)((uintptr_t)values + at / 2 + AHEAD), _MM_HINT_T1);
             stream_block(m, load_block(values + at / 2, columns - at), block_scales(four, b),
                          x + at, stride, sum);
         }
@@ -196,6 +197,15 @@ K3_AVX2 static void stream(const k3_matrix_t *w, const float *x, size_t m, float
 /* --- many rows: panels ---------------------------------------------------------------------------
  */
 
+/* A panel takes short pieces of many rows, which the hardware does not foresee: fetches the same
+ * piece of the next panel's row. Addresses beyond the end do no harm. */
+K3_AVX2_INLINE void fetch_next_panel(const k3_matrix_t *w, const uint8_t *values)
+{
+    size_t bytes = w->format == K3_WEIGHT_MXFP4 ? w->columns / 2 : w->columns;
+
+    _mm_prefetch((const char *)((uintptr_t)values + COLUMNS * bytes), _MM_HINT_T1);
+}
+
 K3_AVX2_INLINE void panel_mxfp4(const k3_matrix_t *w, size_t row, size_t first, size_t depth,
                                 float *out)
 {
@@ -212,6 +222,7 @@ K3_AVX2_INLINE void panel_mxfp4(const k3_matrix_t *w, size_t row, size_t first, 
             __m256  scale = block_scales(four, b);
             __m256  even[4], odd[4];
 
+            fetch_next_panel(w, values + at / 2);
             unpack_codes(even_codes(packed), even);
             unpack_codes(odd_codes(packed), odd);
             for (size_t v = 0; v < 4; v++) {
@@ -232,6 +243,7 @@ K3_AVX2_INLINE void panel_fp8(const k3_matrix_t *w, size_t row, size_t first, si
     for (; k < depth; k += 16) {
         __m256 low, high, scale = _mm256_set1_ps(scales[(first + k) / 128]);
 
+        fetch_next_panel(w, values + first + k);
         k3_e4m3_widen(_mm_loadu_si128((const __m128i *)(values + first + k)), &low, &high);
         _mm256_store_ps(out + k, _mm256_mul_ps(low, scale));
         _mm256_store_ps(out + k + 8, _mm256_mul_ps(high, scale));

@@ -35,16 +35,50 @@ K3_AVX2_INLINE __m256i round_magnitudes(k3_small_float_t to, __m256 magnitude)
     return _mm256_blendv_epi8(normal, small, _mm256_castps_si256(is_small));
 }
 
-/* Codes of 16 bf16 values in 16-bit lanes, the sign in bit `sign`. `factor` is a scale to divide by
- * where `divide` is set, else the inverse of a power of two. */
-K3_AVX2_INLINE __m256i round_values(k3_small_float_t to, int sign, bool divide, __m256i bf16,
-                                    __m256 factor)
+/* What values are divided by. */
+typedef struct k3_divisor {
+    __m256 scale, inverse;
+    bool   exact; /* a power of two: the product with the inverse is the quotient */
+} k3_divisor_t;
+
+/* The quotient of magnitudes to the last bit that matters: the product with the rounded inverse,
+ * corrected once by the remainder. That no code differs from that of a true division is tested for
+ * every pair of fractions. */
+K3_AVX2_INLINE __m256 divide(__m256 magnitude, k3_divisor_t by)
+{
+    __m256 quotient = _mm256_mul_ps(magnitude, by.inverse), remainder;
+
+    if (by.exact) {
+        return quotient;
+    }
+    remainder = _mm256_fnmadd_ps(quotient, by.scale, magnitude);
+    return _mm256_fmadd_ps(remainder, by.inverse, quotient);
+}
+
+K3_AVX2_INLINE k3_divisor_t divisor(float scale)
+{
+    k3_divisor_t by = {_mm256_set1_ps(scale), _mm256_set1_ps(1.0f / scale), false};
+
+    return by;
+}
+
+/* The scale 2^(code - 127), code at most 253. */
+K3_AVX2_INLINE k3_divisor_t power_divisor(int code)
+{
+    k3_divisor_t by = {.inverse = _mm256_castsi256_ps(_mm256_set1_epi32((254 - code) << 23)),
+                       .exact = true};
+
+    return by;
+}
+
+/* Codes of 16 bf16 values in 16-bit lanes, the sign in bit `sign`. */
+K3_AVX2_INLINE __m256i round_values(k3_small_float_t to, int sign, __m256i bf16, k3_divisor_t by)
 {
     __m256i     top = _mm256_and_si256(bf16, _mm256_set1_epi16((short)0x8000));
     k3_f32x16_t wide = k3_widen(_mm256_xor_si256(bf16, top));
-    __m256      low = divide ? _mm256_div_ps(wide.low, factor) : _mm256_mul_ps(wide.low, factor);
-    __m256      high = divide ? _mm256_div_ps(wide.high, factor) : _mm256_mul_ps(wide.high, factor);
-    __m256i     codes = _mm256_packus_epi32(round_magnitudes(to, low), round_magnitudes(to, high));
+    __m256i     low = round_magnitudes(to, divide(wide.low, by));
+    __m256i     high = round_magnitudes(to, divide(wide.high, by));
+    __m256i     codes = _mm256_packus_epi32(low, high);
 
     return _mm256_or_si256(codes, _mm256_srli_epi16(top, 15 - sign));
 }
@@ -88,18 +122,14 @@ K3_AVX2_INLINE uint16_t largest(const uint16_t *row, size_t n)
     return (uint16_t)~_mm_extract_epi16(_mm_minpos_epu16(inverted), 0);
 }
 
-K3_AVX2_INLINE void encode_e4m3(const uint16_t *row, size_t n, bool divide, float scale,
-                                uint8_t *codes)
+K3_AVX2_INLINE void encode_e4m3(const uint16_t *row, size_t n, k3_divisor_t by, uint8_t *codes)
 {
-    __m256 factor = _mm256_set1_ps(scale);
-
     for (size_t i = 0; i < n; i += 32) {
         __m256i a = k3_load_u16(row + i, n - i);
         __m256i b = k3_load_u16(row + i + (n - i > 16 ? 16 : 0), rest(n, i + 16));
 
         store_bytes(codes + i, n - i,
-                    join_bytes(round_values(e4m3, 7, divide, a, factor),
-                               round_values(e4m3, 7, divide, b, factor)));
+                    join_bytes(round_values(e4m3, 7, a, by), round_values(e4m3, 7, b, by)));
     }
 }
 
@@ -114,7 +144,7 @@ K3_AVX2_INLINE void encode_fp8(const uint16_t *row, size_t n, uint8_t *codes, vo
     if (max >= 0x7f80) {
         memset(codes, 0x7f, n);
     } else {
-        encode_e4m3(row, n, true, scale, codes);
+        encode_e4m3(row, n, divisor(scale), codes);
     }
 }
 
@@ -128,26 +158,28 @@ K3_AVX2_INLINE void encode_mxfp8(const uint16_t *row, size_t n, uint8_t *codes, 
         *scale = 255;
         return;
     }
-    *scale = (uint8_t)(exponent < 0 ? 0 : exponent);
-    encode_e4m3(row, n, false, 1.0f / k3_e8m0_to_f32(*scale), codes);
+    exponent = exponent < 0 ? 0 : exponent;
+    *scale = (uint8_t)exponent;
+    encode_e4m3(row, n, power_divisor(exponent), codes);
 }
 
 K3_AVX2_INLINE void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scale)
 {
-    uint16_t max = largest(row, n);
-    int      exponent = (max >> 7) - 2;
-    __m256i  a, b, nibbles;
-    __m256   factor;
+    uint16_t     max = largest(row, n);
+    int          exponent = (max >> 7) - 2;
+    __m256i      a, b, nibbles;
+    k3_divisor_t by;
 
     if (max >= 0x7f80) {
         memset(codes, 0x77, (n + 1) / 2);
         *scale = 255;
         return;
     }
-    *scale = (uint8_t)(exponent < 0 ? 0 : exponent);
-    factor = _mm256_set1_ps(1.0f / k3_e8m0_to_f32(*scale));
-    a = round_values(e2m1, 3, false, k3_load_u16(row, n), factor);
-    b = round_values(e2m1, 3, false, k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16)), factor);
+    exponent = exponent < 0 ? 0 : exponent;
+    *scale = (uint8_t)exponent;
+    by = power_divisor(exponent);
+    a = round_values(e2m1, 3, k3_load_u16(row, n), by);
+    b = round_values(e2m1, 3, k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16)), by);
     nibbles = _mm256_maddubs_epi16(join_bytes(a, b), _mm256_set1_epi16(0x1001));
     nibbles = _mm256_permute4x64_epi64(_mm256_packus_epi16(nibbles, nibbles), 0x08);
     store_bytes(codes, (n + 1) / 2, nibbles);
@@ -254,7 +286,7 @@ K3_AVX2_INLINE size_t decode_mxfp8(const uint8_t *values, const uint8_t *scales,
     size_t i = 0;
 
     for (; i + 16 <= n; i += 16) {
-        scale_e4m3(values + i, _mm256_set1_ps(k3_e8m0_to_f32(scales[i / 32])), out + i);
+        scale_e4m3(values + i, _mm256_set1_ps(k3_e8m0_inline(scales[i / 32])), out + i);
     }
     return i;
 }
@@ -301,7 +333,7 @@ K3_AVX2_INLINE size_t decode_mxfp4(const uint8_t *values, const uint8_t *scales,
         __m256i high = k3_e2m1_high(codes);
         __m256i first = _mm256_unpacklo_epi8(low, high);  /* values 0-7 16-23 */
         __m256i second = _mm256_unpackhi_epi8(low, high); /* values 8-15 24-31 */
-        __m256  scale = _mm256_set1_ps(k3_e8m0_to_f32(scales[i / 32]));
+        __m256  scale = _mm256_set1_ps(k3_e8m0_inline(scales[i / 32]));
 
         scale_bf16(_mm256_permute2x128_si256(first, second, 0x20), scale, out + i);
         scale_bf16(_mm256_permute2x128_si256(first, second, 0x31), scale, out + i + 16);

@@ -46,6 +46,7 @@ static void open_qps(k3_fabric_t *fabric, unsigned qps_per_peer, bool p2p)
     for (uint64_t i = 0; i < block_bytes; i++) {
         CHECK(memory[i] == 0);
     }
+    CHECK_OK(k3_qps_barrier(qps, err));
 }
 
 /* --- data and signals ----------------------------------------------------------------------------

@@ -15,10 +15,10 @@ static const uint64_t mib = UINT64_C(1) << 20;
 
 static void test_small_blocks_are_zero_aligned_and_counted(void **state)
 {
-    uint64_t    bytes = k3_alloc_bytes(), calls = k3_alloc_calls();
-    uint64_t   *words = NULL;
-    char       *more  = NULL;
-    k3_error_t  err   = K3_ERROR_INIT;
+    uint64_t   bytes = k3_alloc_bytes(), calls = k3_alloc_calls();
+    uint64_t  *words = NULL;
+    char      *more = NULL;
+    k3_error_t err = K3_ERROR_INIT;
 
     (void)state;
     assert_int_equal(k3_alloc("words", 1000, sizeof(*words), &words, &err), K3_OK);
@@ -41,8 +41,8 @@ static void test_small_blocks_are_zero_aligned_and_counted(void **state)
 static void test_large_blocks_are_aligned_to_huge_pages(void **state)
 {
     static const uint64_t sizes[] = {4 << 20, (4 << 20) + 1, (7 << 20) - 3};
-    k3_error_t            err     = K3_ERROR_INIT;
-    uint64_t              before  = k3_alloc_bytes();
+    k3_error_t            err = K3_ERROR_INIT;
+    uint64_t              before = k3_alloc_bytes();
 
     (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -62,7 +62,7 @@ static void test_large_blocks_are_aligned_to_huge_pages(void **state)
 static uint64_t resident_kib(void)
 {
     char               line[256];
-    unsigned long long kib  = 0;
+    unsigned long long kib = 0;
     FILE              *file = fopen("/proc/self/status", "r");
 
     assert_non_null(file);
@@ -77,8 +77,8 @@ static uint64_t resident_kib(void)
 
 static void test_untouched_pages_cost_nothing(void **state)
 {
-    k3_error_t err    = K3_ERROR_INIT;
-    char      *block  = NULL;
+    k3_error_t err = K3_ERROR_INIT;
+    char      *block = NULL;
     uint64_t   before = resident_kib();
 
     (void)state;
@@ -90,8 +90,8 @@ static void test_untouched_pages_cost_nothing(void **state)
 
 static void test_nothing_is_a_valid_block(void **state)
 {
-    k3_error_t err    = K3_ERROR_INIT;
-    void      *block  = NULL;
+    k3_error_t err = K3_ERROR_INIT;
+    void      *block = NULL;
     uint64_t   before = k3_alloc_bytes();
 
     (void)state;
@@ -103,9 +103,9 @@ static void test_nothing_is_a_valid_block(void **state)
 
 static void test_failures_name_block_and_bytes(void **state)
 {
-    k3_error_t err    = K3_ERROR_INIT;
+    k3_error_t err = K3_ERROR_INIT;
     int        anchor = 0;
-    void      *block  = &anchor;
+    void      *block = &anchor;
     uint64_t   before = k3_alloc_bytes();
 
     (void)state;

@@ -98,7 +98,7 @@ static void test_N12_deviation_of_close_samples(void **state)
 static void test_deviation_survives_a_large_offset(void **state)
 {
     const double samples[] = {1e9 + 1, 1e9 + 2, 1e9 + 3};
-    const double same[]    = {0.1, 0.1, 0.1};
+    const double same[] = {0.1, 0.1, 0.1};
 
     (void)state;
     assert_float_equal(summary_of(samples, 3).deviation, 1, 1e-9);
@@ -196,7 +196,8 @@ static void test_S16_order_of_min_median_max(void **state)
     }
 }
 
-/* --- the histogram ------------------------------------------------------------------------------ */
+/* --- the histogram ------------------------------------------------------------------------------
+ */
 
 static k3_hist_t hist;
 
@@ -212,7 +213,7 @@ static void test_histogram_error_bound(void **state)
     (void)state;
     for (uint64_t i = 0; i < 200000; i++) {
         uint64_t random = k3_key(7, i);
-        uint64_t ns     = random >> (28 + random % 36); /* all sizes below 2^36 */
+        uint64_t ns = random >> (28 + random % 36); /* all sizes below 2^36 */
 
         memset(&hist, 0, sizeof(hist));
         k3_hist_add(&hist, ns);
@@ -270,8 +271,8 @@ static void test_histogram_saturates(void **state)
     (void)state;
     memset(&hist, 0, sizeof(hist));
     hist.count[5] = UINT32_MAX;
-    hist.total    = UINT32_MAX;
-    hist.max      = 5;
+    hist.total = UINT32_MAX;
+    hist.max = 5;
     k3_hist_add(&hist, 5);
     assert_int_equal(hist.count[5], UINT32_MAX);
     assert_true(k3_hist_percentile(&hist, 1) == 5);

@@ -70,8 +70,8 @@ static void test_long_text_is_marked_as_cut(void **state)
     assert_string_equal(err.text + K3_ERROR_TEXT - 4, "...");
 }
 
-/* What `say` writes to stderr. A pipe in packet mode would be needed to count the writes; one read that
- * gives the whole line is the nearest thing. */
+/* What `say` writes to stderr. A pipe in packet mode would be needed to count the writes; one read
+ * that gives the whole line is the nearest thing. */
 static void capture(void (*say)(void), char *text, size_t room)
 {
     int ends[2];

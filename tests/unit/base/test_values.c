@@ -14,7 +14,7 @@
 static uint64_t size_of(const char *text)
 {
     uint64_t   value = 0;
-    k3_error_t err   = K3_ERROR_INIT;
+    k3_error_t err = K3_ERROR_INIT;
 
     assert_int_equal(k3_parse_u64("tokens", text, 0, UINT64_MAX, &value, &err), K3_OK);
     return value;
@@ -43,7 +43,7 @@ static void test_O01_other_sizes_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         uint64_t   value = 77;
-        k3_error_t err   = K3_ERROR_INIT;
+        k3_error_t err = K3_ERROR_INIT;
         char       quoted[32];
 
         assert_int_equal(k3_parse_u64("--tokens", bad[i], 0, UINT64_MAX, &value, &err),
@@ -60,7 +60,7 @@ static void test_O01_other_sizes_are_refused(void **state)
 static void test_O03_limits_are_named(void **state)
 {
     uint64_t   value = 77;
-    k3_error_t err   = K3_ERROR_INIT;
+    k3_error_t err = K3_ERROR_INIT;
 
     (void)state;
     assert_int_equal(k3_parse_u64("qps", "1000000", 1, 64, &value, &err), K3_ERR_USAGE);
@@ -78,13 +78,13 @@ static void test_O03_limits_are_named(void **state)
 static void test_overflow_is_out_of_range(void **state)
 {
     static const char *const big[] = {"18446744073709551616", "99999999999999999999999",
-                                      "18446744073709552k",   "17179869184Gi",
+                                      "18446744073709552k", "17179869184Gi",
                                       "36893488147419103233"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(big) / sizeof(big[0]); i++) {
         uint64_t   value = 77;
-        k3_error_t err   = K3_ERROR_INIT;
+        k3_error_t err = K3_ERROR_INIT;
 
         assert_int_equal(k3_parse_u64("seed", big[i], 0, UINT64_MAX, &value, &err), K3_ERR_USAGE);
         assert_non_null(strstr(err.text, "out of range"));
@@ -95,22 +95,22 @@ static void test_overflow_is_out_of_range(void **state)
 
 static void test_decimal_numbers(void **state)
 {
-    static const char *const good[]   = {"0", "12", "-0.5", ".5", "5.", "1e-3", "2.5E+2"};
+    static const char *const good[] = {"0", "12", "-0.5", ".5", "5.", "1e-3", "2.5E+2"};
     static const double      values[] = {0, 12, -0.5, 0.5, 5, 0.001, 250};
-    static const char *const bad[]    = {"",    " 1",  "1 ",   "1x", "inf",  "nan", "0x1p3", "1e",
-                                         "1e+", ".",   "-",    "--1", "1,5", "1e5.5"};
+    static const char *const bad[] = {"",   " 1",  "1 ", "1x", "inf", "nan", "0x1p3",
+                                      "1e", "1e+", ".",  "-",  "--1", "1,5", "1e5.5"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         double     value = 77;
-        k3_error_t err   = K3_ERROR_INIT;
+        k3_error_t err = K3_ERROR_INIT;
 
         assert_int_equal(k3_parse_double("ci", good[i], -1, 1000, &value, &err), K3_OK);
         assert_true(value == values[i]);
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         double     value = 77;
-        k3_error_t err   = K3_ERROR_INIT;
+        k3_error_t err = K3_ERROR_INIT;
 
         assert_int_equal(k3_parse_double("ci", bad[i], -1, 1000, &value, &err), K3_ERR_USAGE);
         assert_true(value == 77);
@@ -125,7 +125,7 @@ static void test_decimal_limits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         double     value = 77;
-        k3_error_t err   = K3_ERROR_INIT;
+        k3_error_t err = K3_ERROR_INIT;
 
         assert_int_equal(k3_parse_double("ci", bad[i], -1, 1000, &value, &err), K3_ERR_USAGE);
         assert_non_null(strstr(err.text, "out of range: -1 to 1000"));
@@ -135,8 +135,8 @@ static void test_decimal_limits(void **state)
 static void test_names(void **state)
 {
     static const char *const names[] = {"mooncake", "deepep", "none", NULL};
-    size_t                   index   = 77;
-    k3_error_t               err     = K3_ERROR_INIT;
+    size_t                   index = 77;
+    k3_error_t               err = K3_ERROR_INIT;
 
     (void)state;
     assert_int_equal(k3_parse_name("--backend", "deepep", names, &index, &err), K3_OK);
@@ -158,7 +158,7 @@ static void test_a_long_list_of_names_is_cut(void **state)
 {
     const char *names[101];
     size_t      index = 0;
-    k3_error_t  err   = K3_ERROR_INIT;
+    k3_error_t  err = K3_ERROR_INIT;
 
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -175,9 +175,9 @@ static void test_nearest(void **state)
     char                     longer[200];
 
     (void)state;
-    assert_string_equal(k3_nearest("tokns", names), "tokens");    /* one letter missing */
-    assert_string_equal(k3_nearest("tookens", names), "tokens");  /* one too many */
-    assert_string_equal(k3_nearest("tokems", names), "tokens");   /* one wrong */
+    assert_string_equal(k3_nearest("tokns", names), "tokens");   /* one letter missing */
+    assert_string_equal(k3_nearest("tookens", names), "tokens"); /* one too many */
+    assert_string_equal(k3_nearest("tokems", names), "tokens");  /* one wrong */
     assert_string_equal(k3_nearest("max-token", names), "max-tokens");
     assert_string_equal(k3_nearest("tp", names), "tp");
     assert_string_equal(k3_nearest("sead", names), "seed");

@@ -1,0 +1,113 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/commands/command.h"
+#include "harness/base/log.h"
+
+enum { R = K3_COMMAND_RUN, CELL = K3_COMMAND_RUN | K3_COMMAND_PLAN };
+
+const k3_option_def_t k3_option_defs[] = {
+    /* what the model is and who holds it */
+    {"model", "NAME,...", "tiny",
+     "model shapes (see `list models`); NAME:KEY=VALUE,... varies one: E experts, K top-k, H "
+     "hidden,\n"
+     "L latent, I intermediate, S shared intermediate",
+     CELL},
+    {"backend", "NAME,...", "mooncake,deepep:ll,none,mpi", "backend profiles, see `list backends`",
+     CELL},
+    {"generation", "k3|stock", "auto",
+     "which limits a profile has: as upstream documents them (stock) or widened for Kimi-K3;\n"
+     "auto: k3 for the Kimi models and tiny, stock for the DeepSeek ones",
+     CELL},
+    {"tp", "N,...", NULL, "tensor-parallel ranks; default: the world (plan: 8)", CELL},
+    {"dp", "N,...", "1", "data-parallel attention groups", CELL},
+    {"cp", "N,...", "1", "context-parallel ranks of an attention group", CELL},
+    {"ep", "N,...", NULL,
+     "expert-parallel ranks; default: tp for backends that span the group, else 1\n"
+     "(an expert's intermediate width is then cut over tp / ep ranks)",
+     CELL},
+    {"tokens", "N,...", "16", "rows that each rank dispatches on the fast path", CELL},
+    {"max-tokens", "N", NULL,
+     "bound of rows per rank that buffers are sized by; default: the largest", CELL},
+    {"tokens-skew", "KIND", "equal",
+     "equal, ragged, one-empty, all-but-one-empty, rows of each rank (8,0,3,...), or rows of each\n"
+     "DP group (then spread over its ranks with padding)",
+     CELL},
+    {"routing", "KIND,...", "uniform",
+     "uniform, zipf:A, khot:N:F, lognormal:MAXVIO, hot-rank:R:F, trace:FILE.npy", CELL},
+    {"seed", "N", "1", "of routing, weights and inputs", CELL},
+    /* which path and how */
+    {"path", "PATH,...", "auto", "auto (what the rule says), fast, fallback", CELL},
+    {"path-rule", "NAME,...", "registry", "registry, or a historical rule (see `list paths`)",
+     CELL},
+    {"runner", "NAME,...", "auto", "expert runner: its numeric recipe and the formats it takes",
+     CELL},
+    {"dispatch-dtype", "TYPE,...", "auto", "bf16, fp8, mxfp8, mxfp4 (int8 where a profile has it)",
+     CELL},
+    {"combine-dtype", "TYPE,...", "auto", "bf16", CELL},
+    {"qps", "N,...", "auto",
+     "queue pairs to each peer that carry traffic; auto: the profile's rule", CELL},
+    {"fabric", "ib|roce", "ib", "for profiles whose QP rule depends on it", CELL},
+    {"p2p", "on|off", "on",
+     "plain stores to mapped peers of the same node; off: through the queue pair", CELL},
+    {"nodes-as", "N", NULL, "split the ranks into N virtual nodes", CELL},
+    {"component", "NAME,...", "region",
+     "region, pair (dispatch + combine), dispatch, combine, experts, control (the same messages by "
+     "a\n"
+     "bare loop, beside dispatch)",
+     CELL},
+    /* how it is measured */
+    {"iters", "N", NULL, "timed iterations; default: until --ci-target or --max-seconds", R},
+    {"ci-target", "PCT", "2", "stop when the 95 % interval of the median is within +- PCT percent",
+     R},
+    {"max-seconds", "S", "3", "time limit of the timed iterations of a cell", R},
+    {"check", "off|ends|every", "ends", "which iterations are held against the oracle", R},
+    {"accounting", "on|off", "on", "counters and times of each queue pair", R},
+    {"isa", "NAME", "auto", "auto, avx2, scalar: which CPU kernels", R},
+    {"fault", "SPEC", "none",
+     "stall:RANK:PHASE:MS, slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW (test of the checks)", R},
+    {"timeout", "S", "60", "seconds without progress after which the job is ended", R},
+    {"allow-transport", "on|off", "on",
+     "off: fail when queue pairs between nodes are carried by TCP or shared memory", R},
+    /* files */
+    {"out", "FILE", NULL, "the record; default: results/local/RUN_ID.json when that folder exists",
+     R},
+    {"progress", "auto|off", "auto", "a progress line on a terminal", R},
+    {"json", "FILE", NULL, "list, plan: JSON instead of text (- for standard output)",
+     K3_COMMAND_PLAN},
+    {"output", "FILE", NULL, "FILE.md, FILE.csv: by the ending (-o FILE)", K3_COMMAND_REPORT},
+    {"options", "FILE", NULL, "an ini file with NAME = VALUE for each option", CELL},
+    {"help", NULL, "off", "this text", CELL | K3_COMMAND_REPORT | K3_COMMAND_LIST},
+};
+
+const size_t k3_option_count = sizeof(k3_option_defs) / sizeof(k3_option_defs[0]);
+
+static void print_help(const k3_command_t *command, const k3_option_table_t *table)
+{
+    printf("usage: k3bench %s %s\n\n%s\n\n", command->name, command->usage, command->what);
+    k3_options_help(table, stdout);
+}
+
+k3_status_t k3_command_options(const k3_command_t *command, int argc, char **argv,
+                               k3_options_t **options_p, int *help, k3_error_t *err)
+{
+    k3_option_table_t table = {k3_option_defs, k3_option_count, command->id};
+
+    *help = 0;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(command, &table);
+            *help = 1;
+            return K3_OK;
+        }
+    }
+    return k3_options_parse(&table, argc, argv, options_p, err);
+}
+
+int k3_command_end(const k3_error_t *err)
+{
+    if (err->status != K3_OK) {
+        k3_log_error("%s", err->text);
+    }
+    return k3_exit_code(err->status);
+}

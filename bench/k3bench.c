@@ -1,0 +1,55 @@
+/* main: the table of commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/commands/command.h"
+#include "bench/commands/version.h"
+#include "harness/base/log.h"
+
+const k3_command_t *const k3_commands[] = {&k3_command_run, &k3_command_plan, &k3_command_report,
+                                           &k3_command_list, NULL};
+
+static void usage(FILE *out)
+{
+    fprintf(out, "usage: k3bench COMMAND [OPTIONS]\n\n");
+    for (int i = 0; k3_commands[i] != NULL; i++) {
+        fprintf(out, "  %-8s %s\n", k3_commands[i]->name, k3_commands[i]->what);
+    }
+    fprintf(out, "\nk3bench COMMAND --help lists the options; k3bench --version the libraries.\n");
+}
+
+static int unknown(const char *name)
+{
+    const char *names[16] = {NULL};
+    const char *near;
+
+    for (int i = 0; k3_commands[i] != NULL; i++) {
+        names[i] = k3_commands[i]->name;
+    }
+    near = k3_nearest(name, names);
+    k3_log_error("unknown command \"%s\"%s%s%s", name, near != NULL ? "; did you mean " : "",
+                 near != NULL ? near : "", near != NULL ? "?" : " (see k3bench --help)");
+    return k3_exit_code(K3_ERR_USAGE);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return k3_exit_code(K3_ERR_USAGE);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        k3_version_print(stdout);
+        return 0;
+    }
+    for (int i = 0; k3_commands[i] != NULL; i++) {
+        if (strcmp(argv[1], k3_commands[i]->name) == 0) {
+            return k3_commands[i]->run(argc - 2, argv + 2);
+        }
+    }
+    return unknown(argv[1]);
+}

@@ -1,0 +1,29 @@
+/* The record of a launch (schema k3bench.result/1, results/schema/): results to JSON. */
+#ifndef K3_REPORT_RECORD_H
+#define K3_REPORT_RECORD_H
+
+#include <jansson.h>
+
+#include "bench/plan/buffers.h"
+#include "bench/plan/traffic.h"
+#include "bench/region/measure.h"
+
+#define K3_SCHEMA "k3bench.result/1"
+
+/* Lanes kept in a record; of a larger world the slowest ones and sums for each rank are kept. */
+enum { K3_LANES_KEPT = 16384, K3_LANES_SLOWEST = 256 };
+
+/* A cell as resolved, before anything was measured: what `plan` writes; status "planned". */
+json_t *k3_record_plan(const k3_cell_t *cell, const k3_work_t *work, const k3_memory_t *memory);
+
+/* Adds what was measured. */
+void k3_record_measured(json_t *object, const k3_cell_t *cell, const k3_work_t *work,
+                        const k3_measurement_t *m, k3_check_mode_t mode);
+
+/* "ok", "failed", "unsupported", "skipped"; reason may be NULL. */
+void k3_record_status(json_t *object, const char *status, const char *reason);
+
+/* A cell that could not be resolved: what was asked for, status and reason. */
+json_t *k3_record_refused(const k3_cell_request_t *request, const k3_error_t *err);
+
+#endif

@@ -1,0 +1,152 @@
+/* The watchdog. Each case is a child process, this program once more, that is a world of one rank;
+ * so the exit code and what it prints can be looked at. */
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness/mpi/watchdog.h"
+
+extern char **environ;
+
+static void sleep_seconds(double seconds)
+{
+    struct timespec t;
+
+    t.tv_sec = (time_t)seconds;
+    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+    while (nanosleep(&t, &t) != 0) {
+    }
+}
+
+/* --- the child -----------------------------------------------------------------------------------
+ */
+
+static void describe(const void *arg, char *text, unsigned size)
+{
+    snprintf(text, size, "%d of 112 signals missing", *(const int *)arg);
+}
+
+static void on_fire(void *arg)
+{
+    fprintf(stderr, "partial record %s\n", (const char *)arg);
+}
+
+static void hang(void *arg)
+{
+    (void)arg;
+    sleep_seconds(60);
+}
+
+static int child(int argc, char **argv)
+{
+    static char name[] = "r.json";
+    const char *what = argv[1];
+    k3_world_t  world;
+    k3_error_t  err = K3_ERROR_INIT;
+    int         missing = 4;
+    double      limit = strcmp(what, "stopped") == 0 ? 1.0 : 0.5;
+
+    if (k3_world_init(&argc, &argv, &world, &err) != K3_OK ||
+        k3_watchdog_start(&world, limit, &err) != K3_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 99;
+    }
+    k3_watchdog_tick("cell 3, dispatch", 17);
+    if (strcmp(what, "fire") == 0) {
+        k3_watchdog_describe(describe, &missing);
+        k3_watchdog_on_fire(on_fire, name);
+        sleep_seconds(30);
+    } else if (strcmp(what, "hang") == 0) {
+        k3_watchdog_on_fire(hang, NULL);
+        sleep_seconds(60);
+    }
+    for (int i = 0; i < 20; i++) { /* alive and stopped: two seconds of small steps */
+        sleep_seconds(0.1);
+        k3_watchdog_alive();
+    }
+    k3_watchdog_stop();
+    k3_watchdog_stop();
+    k3_world_finalize(&world);
+    return 0;
+}
+
+/* --- the parent ----------------------------------------------------------------------------------
+ */
+
+static char  output[8192];
+static pid_t pid;
+static int   failures;
+
+static FILE *start(const char *what)
+{
+    static char                program[] = "/proc/self/exe";
+    char                       word[16];
+    char                      *arguments[] = {program, word, NULL};
+    int                        ends[2];
+    posix_spawn_file_actions_t actions;
+
+    snprintf(word, sizeof(word), "%s", what);
+    if (pipe(ends) != 0) {
+        exit(1);
+    }
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    posix_spawn_file_actions_addclose(&actions, ends[1]);
+    if (posix_spawn(&pid, program, &actions, NULL, arguments, environ) != 0) {
+        exit(1);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    return fdopen(ends[0], "r");
+}
+
+static int end(FILE *out)
+{
+    int status;
+
+    waitpid(pid, &status, 0);
+    output[fread(output, 1, sizeof(output) - 1, out)] = '\0';
+    fclose(out);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static void check(const char *what, int code, int expected, const char *text)
+{
+    if (code != expected || strstr(output, text) == NULL) {
+        fprintf(stderr, "%s: exit code %d, expected %d with \"%s\"; output:\n%s\n", what, code,
+                expected, text, output);
+        failures++;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    FILE *out;
+    int   code;
+
+    if (argc > 1) {
+        return child(argc, argv);
+    }
+    out = start("fire");
+    code = end(out);
+    check("fire", code, 4, "no progress");
+    check("fire", code, 4, "in cell 3, dispatch, step 17: 4 of 112 signals missing");
+    check("fire", code, 4, "partial record r.json");
+    out = start("alive");
+    check("alive", end(out), 0, "");
+    out = start("stopped");
+    sleep_seconds(1.0);
+    kill(pid, SIGSTOP);
+    sleep_seconds(2.5);
+    kill(pid, SIGCONT);
+    check("stopped", end(out), 0, "");
+    out = start("hang");
+    check("hang", end(out), 4, "no progress");
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,299 @@
+/* A region by plain loops, in place of measured values: sums in f32 from left to right, weights
+ * multiplied out first. It can be told to make the mistakes that the oracle must find. */
+#ifndef K3_TESTS_ORACLE_REFERENCE_H
+#define K3_TESTS_ORACLE_REFERENCE_H
+
+#include <math.h>
+#include <string.h>
+
+#include "bench/region/inputs.h"
+#include "bench/region/oracle.h"
+#include "bench/region/oracle_codec.h"
+
+enum { WIDTH_MAX = 512 };
+
+typedef struct mistakes {
+    bool     skip_input_rounding, toggle_round_gate_up, skip_middle_rounding;
+    int      skip_selection, double_selection; /* 1 + k; 0: none */
+    bool     weights_twice;
+    float    combined_factor; /* 0: none */
+    unsigned shared_times;    /* 1 + times; 0: once */
+} mistakes_t;
+
+typedef struct region_row {
+    uint16_t          x[WIDTH_MAX], latent[WIDTH_MAX], combined[WIDTH_MAX], output[WIDTH_MAX];
+    float             logits[WIDTH_MAX], weights[K3_TOPK_MAX];
+    int32_t           ids[K3_TOPK_MAX];
+    k3_measured_row_t measured;
+} region_row_t;
+
+static inline float ref_dot(const float *a, const float *b, size_t n)
+{
+    float sum = 0.0f;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+static inline float ref_bf16(float value)
+{
+    return k3_oracle_bf16_value(k3_oracle_bf16_bits((double)value));
+}
+
+static inline float ref_activate(const k3_model_t *model, float g, float u)
+{
+    float sigmoid = 1.0f / (1.0f + expf(-g));
+
+    return model->activation == K3_ACT_SWIGLU
+               ? g * sigmoid * u
+               : 4.0f * tanhf(g / 4.0f) * sigmoid * 25.0f * tanhf(u / 25.0f);
+}
+
+/* y[r] = x . row r of the tensor, f32. */
+static inline void ref_dense(const k3_cell_t *cell, k3_tensor_t tensor, uint32_t row_begin,
+                             uint32_t row_end, uint32_t begin, uint32_t end, const float *x,
+                             float *y)
+{
+    for (uint32_t r = row_begin; r < row_end; r++) {
+        uint16_t bits[WIDTH_MAX];
+        float    row[WIDTH_MAX];
+
+        k3_tensor_row(&cell->model, cell->seed, tensor, r, begin, end, bits);
+        k3_oracle_bf16_row(bits, end - begin, row);
+        y[r - row_begin] = ref_dot(x, row, end - begin);
+    }
+}
+
+static inline void ref_weight_row(const k3_cell_t *cell, uint32_t expert, k3_expert_matrix_t matrix,
+                                  uint32_t row, uint32_t begin, uint32_t end, float *out)
+{
+    uint8_t values[WIDTH_MAX], scales[WIDTH_MAX];
+
+    k3_expert_row(&cell->model, cell->seed, expert, matrix, row, begin, end, values, scales);
+    for (uint32_t i = 0; i < end - begin; i++) {
+        if (cell->model.weights == K3_WEIGHT_MXFP4) {
+            uint8_t code = (uint8_t)(values[i / 2] >> (i % 2 * 4) & 15);
+
+            out[i] = k3_oracle_e2m1_value(code) * k3_oracle_e8m0_value(scales[i / 32]);
+        } else {
+            float scale;
+
+            memcpy(&scale, scales + i / 128 * sizeof(scale), sizeof(scale));
+            out[i] = k3_oracle_e4m3_value(values[i]) * scale;
+        }
+    }
+}
+
+static inline void ref_expert(const k3_cell_t *cell, const mistakes_t *m, uint32_t expert,
+                              uint32_t begin, uint32_t end, const float *x, float *y)
+{
+    const k3_recipe_t *recipe = &cell->runner->recipe;
+    uint32_t           latent = cell->model.latent, inter = end - begin;
+    float              middle[WIDTH_MAX], row[WIDTH_MAX];
+
+    for (uint32_t j = 0; j < inter; j++) {
+        float gate, up;
+
+        ref_weight_row(cell, expert, K3_MATRIX_W1, begin + j, 0, latent, row);
+        gate = ref_dot(x, row, latent);
+        ref_weight_row(cell, expert, K3_MATRIX_W3, begin + j, 0, latent, row);
+        up = ref_dot(x, row, latent);
+        if (recipe->round_gate_up != m->toggle_round_gate_up) {
+            gate = ref_bf16(gate);
+            up = ref_bf16(up);
+        }
+        middle[j] = ref_bf16(ref_activate(&cell->model, gate, up));
+    }
+    if (!m->skip_middle_rounding) {
+        k3_oracle_quantise(recipe->middle, inter, middle);
+    }
+    for (uint32_t r = 0; r < latent; r++) {
+        ref_weight_row(cell, expert, K3_MATRIX_W2, r, begin, end, row);
+        y[r] = ref_bf16(ref_dot(middle, row, inter));
+    }
+}
+
+static inline void ref_input(const k3_cell_t *cell, const mistakes_t *m, const uint16_t *latent,
+                             bool stand_in, float *x)
+{
+    size_t      n = cell->model.latent;
+    k3_format_t input = cell->runner->recipe.input, arrives = cell->dispatch_format;
+
+    k3_oracle_bf16_row(latent, n, x);
+    if (m->skip_input_rounding) {
+        return;
+    }
+    k3_oracle_quantise(arrives, n, x);
+    if (stand_in || arrives == input) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        x[i] = ref_bf16(x[i]);
+    }
+    k3_oracle_quantise(input, n, x);
+}
+
+/* Adds weight * y of the experts that `rank` holds (all of them: -1) to sum. */
+static inline void ref_add_experts(const k3_cell_t *cell, const mistakes_t *m, bool stand_in,
+                                   const region_row_t *row, int rank, float *sum)
+{
+    uint32_t latent = cell->model.latent, begin = 0, end = cell->model.intermediate;
+    float    x[WIDTH_MAX], y[WIDTH_MAX];
+
+    ref_input(cell, m, row->latent, stand_in, x);
+    if (rank >= 0) {
+        k3_layout_expert_slice(&cell->layout, &cell->model, (uint32_t)rank, &begin, &end);
+    }
+    for (uint32_t k = 0; k < cell->model.topk; k++) {
+        int32_t id = row->ids[k];
+        float   weight = row->weights[k] * (m->weights_twice ? row->weights[k] : 1.0f);
+
+        if (id < 0 || m->skip_selection == (int)k + 1 ||
+            (rank >= 0 && (uint32_t)id / k3_layout_local_experts(&cell->layout, &cell->model) !=
+                              (uint32_t)rank / cell->layout.moe_tp)) {
+            continue;
+        }
+        if (stand_in) {
+            for (uint32_t i = 0; i < latent; i++) {
+                y[i] = ref_bf16(x[i] * k3_stand_in_factor((uint32_t)id));
+            }
+        } else {
+            ref_expert(cell, m, (uint32_t)id, begin, end, x, y);
+        }
+        for (uint32_t i = 0; i < latent; i++) {
+            sum[i] += weight * y[i] * (m->double_selection == (int)k + 1 ? 2.0f : 1.0f);
+        }
+    }
+}
+
+static inline void ref_combined(const k3_cell_t *cell, const mistakes_t *m, bool stand_in,
+                                region_row_t *row)
+{
+    uint32_t latent = cell->model.latent;
+    float    sum[WIDTH_MAX] = {0}, part[WIDTH_MAX];
+
+    if (cell->profile->combine_complete) {
+        ref_add_experts(cell, m, stand_in, row, -1, sum);
+    } else if (cell->profile->engine != K3_ENGINE_NULL) {
+        for (uint32_t rank = 0; rank < cell->layout.tp; rank++) {
+            memset(part, 0, sizeof(part));
+            ref_add_experts(cell, m, stand_in, row, (int)rank, part);
+            for (uint32_t i = 0; i < latent; i++) {
+                sum[i] += ref_bf16(part[i]);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < latent; i++) {
+        float factor = m->combined_factor == 0.0f ? 1.0f : m->combined_factor;
+
+        row->combined[i] = k3_oracle_bf16_bits((double)(ref_bf16(sum[i]) * factor));
+    }
+}
+
+static inline void ref_shared(const k3_cell_t *cell, const float *x, float *out)
+{
+    uint32_t hidden = cell->model.hidden, parts = cell->path.fast ? 1 : cell->layout.tp;
+    float    gate[WIDTH_MAX], up[WIDTH_MAX], down[WIDTH_MAX];
+
+    memset(out, 0, hidden * sizeof(float));
+    for (uint32_t p = 0; p < parts && cell->model.shared > 0; p++) {
+        uint32_t begin, end;
+
+        k3_layout_slice(cell->model.shared, 16, parts, p, &begin, &end);
+        ref_dense(cell, K3_TENSOR_SHARED_GATE, begin, end, 0, hidden, x, gate);
+        ref_dense(cell, K3_TENSOR_SHARED_UP, begin, end, 0, hidden, x, up);
+        for (uint32_t j = 0; j < end - begin; j++) {
+            gate[j] = ref_bf16(ref_activate(&cell->model, ref_bf16(gate[j]), ref_bf16(up[j])));
+        }
+        ref_dense(cell, K3_TENSOR_SHARED_DOWN, 0, hidden, begin, end, gate, down);
+        for (uint32_t i = 0; i < hidden; i++) {
+            out[i] += ref_bf16(down[i]);
+        }
+    }
+    for (uint32_t i = 0; i < hidden; i++) {
+        out[i] = ref_bf16(out[i]);
+    }
+}
+
+static inline void ref_output(const k3_cell_t *cell, const mistakes_t *m, region_row_t *row)
+{
+    uint32_t hidden = cell->model.hidden, latent = cell->model.latent;
+    float    x[WIDTH_MAX], combined[WIDTH_MAX], routed[WIDTH_MAX], shared[WIDTH_MAX];
+    float    times = m->shared_times == 0 ? 1.0f : (float)(m->shared_times - 1);
+
+    k3_oracle_bf16_row(row->x, hidden, x);
+    k3_oracle_bf16_row(row->combined, latent, combined);
+    memcpy(routed, combined, sizeof(routed));
+    if (cell->model.latent_step) {
+        uint16_t gain[WIDTH_MAX];
+        float    scale = 1.0f / sqrtf(ref_dot(combined, combined, latent) / (float)latent + 1e-5f);
+
+        k3_tensor_row(&cell->model, cell->seed, K3_TENSOR_LATENT_NORM, 0, 0, latent, gain);
+        for (uint32_t i = 0; i < latent; i++) {
+            combined[i] = ref_bf16(combined[i] * scale * k3_oracle_bf16_value(gain[i]));
+        }
+        ref_dense(cell, K3_TENSOR_LATENT_UP, 0, hidden, 0, latent, combined, routed);
+    }
+    ref_shared(cell, x, shared);
+    for (uint32_t i = 0; i < hidden; i++) {
+        row->output[i] = k3_oracle_bf16_bits((double)(ref_bf16(routed[i]) + times * shared[i]));
+    }
+}
+
+static inline void ref_front(const k3_cell_t *cell, uint64_t row_index, uint64_t payload,
+                             region_row_t *row)
+{
+    const k3_model_t *model = &cell->model;
+    float             x[WIDTH_MAX] = {0}, latent[WIDTH_MAX], sum = 1e-20f;
+    uint16_t          part[WIDTH_MAX];
+
+    for (uint32_t a = 0; a < cell->layout.attn_tp; a++) {
+        k3_input_partial(model, cell->seed, payload, row_index, a, cell->layout.attn_tp, part);
+        for (uint32_t i = 0; i < model->hidden; i++) {
+            x[i] += k3_oracle_bf16_value(part[i]);
+        }
+    }
+    for (uint32_t i = 0; i < model->hidden; i++) {
+        x[i] = ref_bf16(x[i]);
+        row->x[i] = k3_oracle_bf16_bits((double)x[i]);
+    }
+    ref_dense(cell, K3_TENSOR_GATE, 0, model->experts, 0, model->hidden, x, row->logits);
+    for (uint32_t k = 0; k < model->topk; k++) {
+        if (row->ids[k] >= 0) {
+            row->weights[k] = 1.0f / (1.0f + expf(-row->logits[row->ids[k]]));
+            sum += row->weights[k];
+        }
+    }
+    for (uint32_t k = 0; k < model->topk; k++) {
+        row->weights[k] = row->ids[k] >= 0 ? row->weights[k] / sum : 0.0f;
+    }
+    memcpy(latent, x, sizeof(latent));
+    if (model->latent_step) {
+        ref_dense(cell, K3_TENSOR_LATENT_DOWN, 0, model->latent, 0, model->hidden, x, latent);
+    }
+    for (uint32_t i = 0; i < model->latent; i++) {
+        row->latent[i] = k3_oracle_bf16_bits((double)latent[i]);
+    }
+}
+
+/* row->ids are given. */
+static inline void ref_row(const k3_cell_t *cell, const mistakes_t *mistakes, bool stand_in,
+                           uint64_t row_index, uint64_t payload, region_row_t *row)
+{
+    ref_front(cell, row_index, payload, row);
+    ref_combined(cell, mistakes, stand_in, row);
+    ref_output(cell, mistakes, row);
+    row->measured = (k3_measured_row_t){.row = row_index,
+                                        .payload = payload,
+                                        .x = row->x,
+                                        .logits = row->logits,
+                                        .ids = row->ids,
+                                        .weights = row->weights,
+                                        .latent = row->latent,
+                                        .combined = row->combined,
+                                        .output = row->output};
+}
+
+#endif
