@@ -284,7 +284,7 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
         resolve_nodes(request, cell, err) != K3_OK || resolve_path(request, cell, err) != K3_OK ||
         resolve_bound(request, cell, err) != K3_OK ||
         resolve_formats(request, cell, err) != K3_OK ||
-        resolve_limits(request, cell, err) != K3_OK ||
+        resolve_limits(request, cell, err) != K3_OK || refuse_planned(cell, err) != K3_OK ||
         resolve_routing(request, cell, err) != K3_OK) {
         k3_cell_destroy(cell);
         return err->status;

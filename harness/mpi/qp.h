@@ -36,8 +36,8 @@ typedef struct k3_fabric k3_fabric_t;
 k3_status_t k3_fabric_open(const k3_world_t *world, k3_fabric_t **fabric_p, k3_error_t *err);
 void        k3_fabric_close(k3_fabric_t *fabric);
 
-const char *k3_fabric_version_compiled(void); /* "1.13.1" */
-const char *k3_fabric_version_loaded(void);
+const char *k3_fabric_version_compiled(void); /* "1.13": the headers name no more than the API */
+const char *k3_fabric_version_loaded(void);   /* "1.13.1" */
 
 /* --- a set of queue pairs ------------------------------------------------------------------------ */
 
@@ -77,8 +77,8 @@ k3_lane_kind_t k3_qps_kind(const k3_qps_t *qps, int peer);
  * "tcp/eth0"); "self" and "mapped" for lanes without an endpoint. */
 const char       *k3_qps_transport(const k3_qps_t *qps, int peer);
 k3_signal_order_t k3_qps_order(const k3_qps_t *qps);
-/* Result of the self-test: rounds run and rounds in which the signal overtook the data, without any
- * fence, and with the order in use (the latter must be 0). */
+/* Result of the self-test, summed over all ranks: rounds run with each order, and rounds in which the
+ * signal overtook the data, without any fence, and with the order in use (the latter must be 0). */
 void k3_qps_order_result(const k3_qps_t *qps, uint64_t *rounds, uint64_t *overtaken_bare,
                          uint64_t *overtaken_used);
 /* Slowest step of set-up on this rank, microseconds. */
@@ -146,7 +146,8 @@ static inline void k3_signal_clear64(void *word)
 /* --- accounting ---------------------------------------------------------------------------------- */
 
 /* Starts an iteration's span of a bank: later posts and completions are booked there, times are
- * relative to this moment. */
+ * relative to this moment. A span that is still open is ended first (with its flush). Posts outside any
+ * span (warm-up, barriers) are carried out and not booked. */
 void k3_qps_bank_begin(k3_qps_t *qps, unsigned bank);
 /* Ends the span: adds this iteration's first post and last completion to the lanes' sums. Operations
  * still in flight are completed first (flush). */
@@ -161,12 +162,14 @@ void k3_qps_reset(k3_qps_t *qps); /* all counters to 0 */
  * being posted. */
 typedef struct k3_lane_stats {
     uint64_t messages, signals, doorbells;
-    uint64_t bytes_payload, bytes_wire;
+    uint64_t bytes_payload;
+    uint64_t bytes_wire;    /* puts and signals */
     uint64_t spans;         /* spans in which the lane was used */
     double   first_post_us; /* sum over spans, from the span's begin */
     double   last_done_us;  /* sum over spans */
     double   busy_us;       /* sum over spans */
-    const k3_hist_t *hist;  /* post to completion of every message, ns; NULL when never used */
+    const k3_hist_t *hist;  /* post to completion of every message (not signals), ns; NULL when never
+                             * used. Beyond 64 MiB of histograms a rank's lanes to one peer share one. */
 } k3_lane_stats_t;
 
 void     k3_qps_lane_stats(const k3_qps_t *qps, unsigned bank, int peer, unsigned qp,

@@ -11,6 +11,8 @@
 #include "harness/base/memory.h"
 #include "harness/mpi/qp_internal.h"
 
+enum { PIECE = 2048 };
+
 #define WORDS (K3_TAIL_DATA_BYTES / sizeof(uint64_t))
 
 /* An add with a carry into the upper half: half a 64-bit add would show. */
@@ -102,10 +104,15 @@ static bool wait_for(ring_t *ring, bool (*there)(const ring_t *))
     return true;
 }
 
+/* In one piece, or in many: a burst may wait in queues that a single put never meets. */
 static void send_data(const ring_t *ring, unsigned qp)
 {
-    k3_qps_put(ring->qps, ring->to, qp, ring->source, ring->qps->tail + K3_TAIL_DATA,
-               K3_TAIL_DATA_BYTES, 0);
+    uint64_t piece = ring->sequence / SIGNALS % 2 == 0 ? K3_TAIL_DATA_BYTES : PIECE;
+
+    for (uint64_t at = 0; at < K3_TAIL_DATA_BYTES; at += piece) {
+        k3_qps_put(ring->qps, ring->to, qp, (const char *)ring->source + at,
+                   ring->qps->tail + K3_TAIL_DATA + at, piece, 0);
+    }
 }
 
 static void send_signal(ring_t *ring, unsigned qp)

@@ -20,13 +20,12 @@ void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recip
     k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, out, work);
 }
 
-/* Routing is the scalar one: its time is that of keeping the list of the largest. */
 const k3_kernels_t k3_kernels_avx2 = {
     .isa = "avx2",
     .encode = k3_avx2_encode,
     .decode = k3_avx2_decode,
     .expert_mlp = k3_avx2_expert_mlp,
-    .route = k3_scalar_route,
+    .route = k3_avx2_route,
     .route_weights = k3_scalar_route_weights,
     .combine = k3_avx2_combine,
     .rms_norm = k3_avx2_rms_norm,

@@ -22,6 +22,8 @@ void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recip
                         void *work);
 void k3_avx2_gemm(const k3_matrix_t *w, const float *x, size_t m, float *y, float *panel);
 void k3_avx2_pack(k3_weight_format_t format, const float *row, size_t n, float *packed);
+void k3_avx2_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
+                   float *weights);
 void k3_avx2_combine(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
                      uint16_t *out);
 void k3_avx2_sum(const uint16_t *const *parts, size_t count, size_t n, uint16_t *out);
@@ -33,8 +35,7 @@ void k3_avx2_round(const float *row, size_t n, uint16_t *out);
 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up, size_t n,
                           uint16_t *out);
 
-/* --- bf16 rows in steps of 16 values, a shorter step at the end
- * -------------------------------------- */
+/* --- bf16 rows in steps of 16 values, a shorter step at the end --- */
 
 /* 16 f32 values of a row; `low` and `high` hold values 0-3 8-11 and 4-7 12-15, the order in which
  * the unpack and pack instructions work. */
@@ -44,25 +45,25 @@ typedef struct k3_f32x16 {
 
 K3_AVX2_INLINE __m256i k3_load_u16(const uint16_t *row, size_t count)
 {
-    uint16_t part[16] = {0};
+    if (count < 16) {
+        uint16_t part[16] = {0};
 
-    if (count >= 16) {
-        return _mm256_loadu_si256((const __m256i *)row);
+        memcpy(part, row, sizeof *row * count);
+        return _mm256_loadu_si256((const __m256i *)part);
     }
-    memcpy(part, row, sizeof *row * count);
-    return _mm256_loadu_si256((const __m256i *)part);
+    return _mm256_loadu_si256((const __m256i *)row);
 }
 
 K3_AVX2_INLINE void k3_store_u16(uint16_t *row, size_t count, __m256i value)
 {
-    uint16_t part[16];
+    if (count < 16) {
+        uint16_t part[16];
 
-    if (count >= 16) {
-        _mm256_storeu_si256((__m256i *)row, value);
+        _mm256_storeu_si256((__m256i *)part, value);
+        memcpy(row, part, sizeof *row * count);
         return;
     }
-    _mm256_storeu_si256((__m256i *)part, value);
-    memcpy(row, part, sizeof *row * count);
+    _mm256_storeu_si256((__m256i *)row, value);
 }
 
 K3_AVX2_INLINE k3_f32x16_t k3_widen(__m256i bf16)
@@ -80,21 +81,24 @@ K3_AVX2_INLINE k3_f32x16_t k3_load_bf16(const uint16_t *row, size_t count)
 }
 
 /* f32 rows in the same order. */
+K3_AVX2_INLINE k3_f32x16_t k3_reorder_f32(const float *row)
+{
+    __m256      a = _mm256_loadu_ps(row);
+    __m256      b = _mm256_loadu_ps(row + 8);
+    k3_f32x16_t wide = {_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)};
+
+    return wide;
+}
+
 K3_AVX2_INLINE k3_f32x16_t k3_load_f32(const float *row, size_t count)
 {
-    float       part[16] = {0};
-    __m256      a, b;
-    k3_f32x16_t wide;
-
     if (count < 16) {
+        float part[16] = {0};
+
         memcpy(part, row, sizeof *row * count);
-        row = part;
+        return k3_reorder_f32(part);
     }
-    a = _mm256_loadu_ps(row);
-    b = _mm256_loadu_ps(row + 8);
-    wide.low = _mm256_permute2f128_ps(a, b, 0x20);
-    wide.high = _mm256_permute2f128_ps(a, b, 0x31);
-    return wide;
+    return k3_reorder_f32(row);
 }
 
 /* Rounds to bf16 bits in 32-bit lanes. */
@@ -124,8 +128,7 @@ K3_AVX2_INLINE float k3_total(__m256 value)
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
-/* --- E2M1
- * ----------------------------------------------------------------------------------------- */
+/* --- E2M1 and e4m3 --- */
 
 /* The bytes of the bf16 values of E2M1 codes 0 to 15, by table. */
 K3_AVX2_INLINE __m256i k3_e2m1_high(__m256i codes)

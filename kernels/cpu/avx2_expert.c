@@ -9,16 +9,16 @@
 
 enum {
     FEW = 4,      /* rows of the streaming version */
+    AHEAD = 768,  /* bytes of weights that it fetches before their use */
     COLUMNS = 12, /* of a panel */
     DEPTH = 512,  /* of a panel: 24 KiB */
     ROWS = 4,     /* of a tile */
     TILE = 3      /* columns of a tile */
 };
 
-/* --- order of the sum
- * ------------------------------------------------------------------------------- Unpacking 32
- * bytes of MXFP4 (groups of 32 in the two halves) gives 8 vectors: vector v = 4 h + r holds in half
- * g, lane d, value 32 g + 16 h + 4 d + r. Rows are put into the same order once. */
+/* The order of the sum: unpacking 32 bytes of MXFP4 (groups of 32 in the two halves) gives 8
+ * vectors. Vector v = 4 h + r holds in half g, lane d, value 32 g + 16 h + 4 d + r. Rows are put
+ * into this order once. */
 
 K3_AVX2 void k3_avx2_pack(k3_weight_format_t format, const float *row, size_t n, float *packed)
 {
@@ -104,8 +104,7 @@ K3_AVX2_INLINE __m256 block_scales(__m256 scales, size_t b)
                                     _mm256_add_epi32(halves, _mm256_set1_epi32((int)(2 * b))));
 }
 
-/* --- few rows ------------------------------------------------------------------------------------
- */
+/* --- few rows --- */
 
 /* sum[r] += scale * (block . x[r]) for m (a constant) rows. The two halves of the vectors make two
  * chains of additions. */
@@ -194,8 +193,7 @@ K3_AVX2 static void stream(const k3_matrix_t *w, const float *x, size_t m, float
     }
 }
 
-/* --- many rows: panels ---------------------------------------------------------------------------
- */
+/* --- many rows: panels --- */
 
 /* A panel takes short pieces of many rows, which the hardware does not foresee: fetches the same
  * piece of the next panel's row. Addresses beyond the end do no harm. */

@@ -214,35 +214,55 @@ K3_AVX2_INLINE void encode_int8(const uint16_t *row, size_t n, uint8_t *codes, v
     }
 }
 
-K3_AVX2 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, void *values,
-                            void *scales)
+K3_AVX2_INLINE void encode_group(k3_format_t format, const uint16_t *row, size_t n, uint8_t *codes,
+                                 void *scales, size_t group)
 {
-    size_t step = k3_format_group(format);
-
-    if (format == K3_FORMAT_BF16 || n == 0) {
-        k3_scalar_encode(format, row, n, values, scales);
-        return;
-    }
-    if (format == K3_FORMAT_INT8) {
-        encode_int8(row, n, values, scales);
-        return;
-    }
-    for (size_t i = 0, group = 0; i < n; i += step, group++) {
-        size_t   length = n - i < step ? n - i : step;
-        uint8_t *codes = (uint8_t *)values + (format == K3_FORMAT_MXFP4 ? i / 2 : i);
-
-        if (format == K3_FORMAT_FP8) {
-            encode_fp8(row + i, length, codes, scales, group);
-        } else if (format == K3_FORMAT_MXFP8) {
-            encode_mxfp8(row + i, length, codes, (uint8_t *)scales + group);
-        } else {
-            encode_mxfp4(row + i, length, codes, (uint8_t *)scales + group);
-        }
+    if (format == K3_FORMAT_FP8) {
+        encode_fp8(row, n, codes, scales, group);
+    } else if (format == K3_FORMAT_MXFP8) {
+        encode_mxfp8(row, n, codes, (uint8_t *)scales + group);
+    } else {
+        encode_mxfp4(row, n, codes, (uint8_t *)scales + group);
     }
 }
 
-/* --- decode --------------------------------------------------------------------------------------
- */
+/* `format` and `step` are constants, so that whole groups have no branches inside. */
+K3_AVX2_INLINE void encode_groups(k3_format_t format, size_t step, const uint16_t *row, size_t n,
+                                  uint8_t *codes, void *scales)
+{
+    size_t packed = format == K3_FORMAT_MXFP4 ? 2 : 1, group = 0, i = 0;
+
+    for (; i + step <= n; i += step, group++) {
+        encode_group(format, row + i, step, codes + i / packed, scales, group);
+    }
+    if (i < n) {
+        encode_group(format, row + i, n - i, codes + i / packed, scales, group);
+    }
+}
+
+K3_AVX2 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, void *values,
+                            void *scales)
+{
+    switch (format) {
+    case K3_FORMAT_FP8:
+        encode_groups(K3_FORMAT_FP8, 128, row, n, values, scales);
+        break;
+    case K3_FORMAT_MXFP8:
+        encode_groups(K3_FORMAT_MXFP8, 32, row, n, values, scales);
+        break;
+    case K3_FORMAT_MXFP4:
+        encode_groups(K3_FORMAT_MXFP4, 32, row, n, values, scales);
+        break;
+    case K3_FORMAT_INT8:
+        encode_int8(row, n, values, scales);
+        break;
+    default:
+        k3_scalar_encode(format, row, n, values, scales);
+        break;
+    }
+}
+
+/* --- decode --- */
 
 /* Each takes whole steps of the row and returns how many values it did. */
 K3_AVX2_INLINE size_t decode_bf16(const char *values, size_t n, float *out)

@@ -75,8 +75,11 @@ void k3_scalar_encode(k3_format_t format, const uint16_t *row, size_t n, void *v
                       void *scales);
 void k3_scalar_decode(k3_format_t format, const void *values, const void *scales, size_t n,
                       float *out);
-void k3_scalar_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
-                     float *weights);
 void k3_scalar_route_weights(const float *logits, size_t k, const int32_t *ids, float *weights);
+
+/* The selection, with a function that gives out[i] = sigmoid(logits[i]) + bias[i] for up to 64. */
+typedef void (*k3_route_values_t)(const float *logits, const float *bias, size_t n, float *out);
+void k3_route_by(k3_route_values_t values_of, const float *logits, const float *bias,
+                 size_t experts, size_t k, int32_t *ids, float *weights);
 
 #endif

@@ -5,8 +5,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/functions.h"
 
-/* --- expert MLP ----------------------------------------------------------------------------------
- */
+/* --- expert MLP --- */
 
 static void pack(k3_weight_format_t format, const float *row, size_t n, float *packed)
 {
@@ -77,8 +76,7 @@ static void expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe
     k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, out, work);
 }
 
-/* --- routing -------------------------------------------------------------------------------------
- */
+/* --- routing --- */
 
 /* Puts a candidate into the falling list of at most k; an equal earlier one stays before it. */
 static size_t insert(int32_t *ids, float *values, size_t count, size_t k, int32_t id, float value)
@@ -94,8 +92,15 @@ static size_t insert(int32_t *ids, float *values, size_t count, size_t k, int32_
     return count < k ? count + 1 : k;
 }
 
-void k3_scalar_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
-                     float *weights)
+static void route_values(const float *logits, const float *bias, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = k3_sigmoid(logits[i]) + bias[i];
+    }
+}
+
+void k3_route_by(k3_route_values_t values_of, const float *logits, const float *bias,
+                 size_t experts, size_t k, int32_t *ids, float *weights)
 {
     size_t count = 0;
 
@@ -106,9 +111,7 @@ void k3_scalar_route(const float *logits, const float *bias, size_t experts, siz
         size_t length = experts - first < 64 ? experts - first : 64;
         float  values[64];
 
-        for (size_t i = 0; i < length; i++) {
-            values[i] = k3_sigmoid(logits[first + i]) + bias[first + i];
-        }
+        values_of(logits + first, bias + first, length, values);
         for (size_t i = 0; i < length; i++) {
             float value = isnan(values[i]) ? -INFINITY : values[i];
 
@@ -124,6 +127,12 @@ void k3_scalar_route(const float *logits, const float *bias, size_t experts, siz
     k3_scalar_route_weights(logits, k, ids, weights);
 }
 
+static void route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
+                  float *weights)
+{
+    k3_route_by(route_values, logits, bias, experts, k, ids, weights);
+}
+
 void k3_scalar_route_weights(const float *logits, size_t k, const int32_t *ids, float *weights)
 {
     float sum = 0.0f;
@@ -137,8 +146,7 @@ void k3_scalar_route_weights(const float *logits, size_t k, const int32_t *ids, 
     }
 }
 
-/* --- rows ----------------------------------------------------------------------------------------
- */
+/* --- rows --- */
 
 static void combine(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
                     uint16_t *out)
@@ -197,7 +205,7 @@ const k3_kernels_t k3_kernels_scalar = {
     .encode = k3_scalar_encode,
     .decode = k3_scalar_decode,
     .expert_mlp = expert_mlp,
-    .route = k3_scalar_route,
+    .route = route,
     .route_weights = k3_scalar_route_weights,
     .combine = combine,
     .rms_norm = rms_norm,

@@ -38,6 +38,23 @@ static void test_small_blocks_are_zero_aligned_and_counted(void **state)
     assert_int_equal(k3_alloc_calls() - calls, 2);
 }
 
+/* The C library hands out freed memory again, as it was left. */
+static void test_used_memory_comes_back_zero(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        unsigned char *block = NULL;
+        k3_error_t     err = K3_ERROR_INIT;
+
+        assert_int_equal(k3_alloc("block", 1, 5000, &block, &err), K3_OK);
+        for (int i = 0; i < 5000; i++) {
+            assert_int_equal(block[i], 0);
+        }
+        memset(block, 0xff, 5000);
+        k3_free(block);
+    }
+}
+
 static void test_large_blocks_are_aligned_to_huge_pages(void **state)
 {
     static const uint64_t sizes[] = {4 << 20, (4 << 20) + 1, (7 << 20) - 3};
@@ -126,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_blocks_are_zero_aligned_and_counted),
+        cmocka_unit_test(test_used_memory_comes_back_zero),
         cmocka_unit_test(test_large_blocks_are_aligned_to_huge_pages),
         cmocka_unit_test(test_untouched_pages_cost_nothing),
         cmocka_unit_test(test_nothing_is_a_valid_block),

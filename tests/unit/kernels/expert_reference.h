@@ -96,14 +96,27 @@ static inline double reference_weight(k3_weight_format_t format, const uint8_t *
            (double)((const float *)scales)[i / 128 * ((columns + 127) / 128) + k / 128];
 }
 
-static inline void reference_gemv(k3_weight_format_t format, const uint8_t *values,
-                                  const void *scales, size_t rows, size_t columns, const double *x,
+/* A decoded matrix, to be freed. */
+static inline double *reference_matrix(k3_weight_format_t format, const uint8_t *values,
+                                       const void *scales, size_t rows, size_t columns)
+{
+    double *matrix = block(sizeof *matrix * rows * columns);
+
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t k = 0; k < columns; k++) {
+            matrix[i * columns + k] = reference_weight(format, values, scales, columns, i, k);
+        }
+    }
+    return matrix;
+}
+
+static inline void reference_gemv(const double *w, size_t rows, size_t columns, const double *x,
                                   double *y)
 {
     for (size_t i = 0; i < rows; i++) {
         y[i] = 0;
         for (size_t k = 0; k < columns; k++) {
-            y[i] += reference_weight(format, values, scales, columns, i, k) * x[k];
+            y[i] += w[i * columns + k] * x[k];
         }
     }
 }
@@ -115,9 +128,33 @@ static inline double reference_act(k3_activation_t activation, double g, double 
     return activation == K3_ACT_SWIGLU ? g * s * u : 4 * tanh(g / 4) * s * 25 * tanh(u / 25);
 }
 
+/* w1, w3, w2 in f64. */
+typedef struct k3_reference {
+    double *w1, *w3, *w2;
+} k3_reference_t;
+
+static inline k3_reference_t reference_make(const k3_expert_shape_t   *shape,
+                                            const k3_expert_weights_t *w)
+{
+    size_t         latent = shape->latent, inter = shape->inter;
+    k3_reference_t reference;
+
+    reference.w1 = reference_matrix(shape->weights, w->w1, w->w1_scale, inter, latent);
+    reference.w3 = reference_matrix(shape->weights, w->w3, w->w3_scale, inter, latent);
+    reference.w2 = reference_matrix(shape->weights, w->w2, w->w2_scale, latent, inter);
+    return reference;
+}
+
+static inline void reference_drop(k3_reference_t *reference)
+{
+    free(reference->w1);
+    free(reference->w3);
+    free(reference->w2);
+}
+
 /* One row; recipe NULL: no rounding at all. `arrived` values are those of the row as it arrived. */
 static inline void reference_expert(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
-                                    const k3_expert_weights_t *w, k3_format_t format,
+                                    const k3_reference_t *w, k3_format_t format,
                                     const double *arrived, double *out)
 {
     size_t  latent = shape->latent, inter = shape->inter;
@@ -131,8 +168,8 @@ static inline void reference_expert(const k3_expert_shape_t *shape, const k3_rec
         }
         reference_format(recipe->input, x, latent);
     }
-    reference_gemv(shape->weights, w->w1, w->w1_scale, inter, latent, x, g);
-    reference_gemv(shape->weights, w->w3, w->w3_scale, inter, latent, x, u);
+    reference_gemv(w->w1, inter, latent, x, g);
+    reference_gemv(w->w3, inter, latent, x, u);
     for (size_t i = 0; i < inter; i++) {
         bool round = recipe != NULL && recipe->round_gate_up;
 
@@ -143,7 +180,7 @@ static inline void reference_expert(const k3_expert_shape_t *shape, const k3_rec
     if (recipe != NULL) {
         reference_format(recipe->middle, g, inter);
     }
-    reference_gemv(shape->weights, w->w2, w->w2_scale, latent, inter, g, out);
+    reference_gemv(w->w2, latent, inter, g, out);
     for (size_t i = 0; recipe != NULL && i < latent; i++) {
         out[i] = reference_bf16(out[i]);
     }

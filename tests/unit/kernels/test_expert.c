@@ -17,6 +17,7 @@ typedef struct k3_case {
     size_t              n;
     uint8_t            *block;
     k3_expert_weights_t weights;
+    k3_reference_t      reference;
     void              **rows, **scales;
     double             *values; /* [n][latent] what the rows stand for */
     uint16_t          **out;
@@ -81,6 +82,7 @@ static k3_case_t make_case(k3_expert_shape_t shape, k3_format_t format, size_t n
     c.values = block(sizeof *c.values * n * shape.latent);
     c.work = block(k3_expert_work_bytes(&shape));
     random_weights(&c, &seed);
+    c.reference = reference_make(&shape, &c.weights);
     random_rows(&c, &seed);
     return c;
 }
@@ -96,6 +98,7 @@ static void drop_case(k3_case_t *c)
     free(c->scales);
     free(c->out);
     free(c->values);
+    reference_drop(&c->reference);
     free(c->work);
     free(c->block);
 }
@@ -115,7 +118,7 @@ static double error_of(const k3_case_t *c, const k3_recipe_t *recipe)
     double  error;
 
     for (size_t i = 0; i < c->n; i++) {
-        reference_expert(&c->shape, recipe, &c->weights, c->format, c->values + i * latent,
+        reference_expert(&c->shape, recipe, &c->reference, c->format, c->values + i * latent,
                          want + i * latent);
         for (size_t k = 0; k < latent; k++) {
             have[i * latent + k] = (double)k3_bf16_to_f32(c->out[i][k]);

@@ -104,6 +104,27 @@ static void check_odd_inputs(const k3_kernels_t *kernels)
     assert_int_equal(ids[3], -1);
 }
 
+/* Vector and scalar selection agree bit for bit. */
+static void test_vector_equal(void **state)
+{
+    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = avx2_or_skip();
+    float               logits[EXPERTS], bias[EXPERTS], a[K], b[K];
+    int32_t             i[K], j[K];
+    uint64_t            seed = 8;
+
+    (void)state;
+    for (size_t experts = K; experts <= EXPERTS; experts += 55) {
+        for (size_t e = 0; e < experts; e++) {
+            logits[e] = (float)(9 * random_value(&seed));
+            bias[e] = (float)(0.1 * random_value(&seed));
+        }
+        scalar->route(logits, bias, experts, K, i, a);
+        vector->route(logits, bias, experts, K, j, b);
+        assert_memory_equal(i, j, sizeof i);
+        assert_memory_equal(a, b, sizeof a);
+    }
+}
+
 static void test_all(void **state)
 {
     static void (*const checks[])(const k3_kernels_t *) = {
@@ -121,7 +142,8 @@ static void test_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all),
+                                       cmocka_unit_test(test_vector_equal)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,11 +19,24 @@
 #include "harness/record/document.h"
 
 static char folder[64];
-static bool links_forbidden;
+static bool links_forbidden, name_is_snatched;
 
-/* Stands in front of the C library's, so that a file system without hard links can be played. */
+static void write_text(const char *path, const char *text, size_t size)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Stands in front of the C library's, so that a file system without hard links can be played, and
+ * another program that takes the name at the last moment. */
 int link(const char *from, const char *to)
 {
+    if (name_is_snatched) {
+        write_text(to, "precious", 8);
+    }
     if (links_forbidden) {
         errno = EPERM;
         return -1;
@@ -43,6 +56,7 @@ static int make_folder(void **state)
 {
     (void)state;
     links_forbidden = false;
+    name_is_snatched = false;
     (void)snprintf(folder, sizeof(folder), "/tmp/k3-test-document-XXXXXX");
     return mkdtemp(folder) == NULL ? -1 : 0;
 }
@@ -76,15 +90,6 @@ static int count_files(void)
     }
     closedir(dir);
     return count;
-}
-
-static void write_text(const char *path, const char *text, size_t size)
-{
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void expect_text(const char *path, const char *text)
@@ -283,6 +288,25 @@ static void test_U03_without_hard_links(void **state)
     assert_int_equal(count_files(), 1);
     assert_int_equal(unlink(path_of("a.json")), 0);
     expect_existing_kept();
+    json_decref(document);
+}
+
+static void test_U03_name_taken_while_writing(void **state)
+{
+    json_t *document = sample();
+
+    (void)state;
+    name_is_snatched = true;
+    for (int i = 0; i < 2; i++) {
+        k3_error_t err = K3_ERROR_INIT;
+
+        links_forbidden = i == 1;
+        assert_int_equal(k3_document_write(document, path_of("a.json"), &err), K3_ERR_IO);
+        assert_non_null(strstr(err.text, "a.json: exists already"));
+        expect_text(path_of("a.json"), "precious");
+        assert_int_equal(count_files(), 1);
+        assert_int_equal(unlink(path_of("a.json")), 0);
+    }
     json_decref(document);
 }
 
@@ -512,6 +536,7 @@ int main(void)
         FILE_TEST(test_write_leaves_one_whole_file),
         FILE_TEST(test_U03_existing_path_is_refused),
         FILE_TEST(test_U03_without_hard_links),
+        FILE_TEST(test_U03_name_taken_while_writing),
         FILE_TEST(test_unwritable_folder),
         FILE_TEST(test_longest_name),
         FILE_TEST(test_check_path_leaves_nothing),

@@ -1,0 +1,83 @@
+#include "bench/commands/fault.h"
+
+#include <string.h>
+
+#include "harness/base/options.h"
+
+static k3_status_t parse_rank(const char *text, uint32_t world, int *rank, k3_error_t *err)
+{
+    uint64_t value;
+
+    if (k3_parse_u64("fault rank", text, 0, world - 1, &value, err) != K3_OK) {
+        return err->status;
+    }
+    *rank = (int)value;
+    return K3_OK;
+}
+
+static k3_status_t parse_stall(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
+{
+    size_t phase;
+
+    if (parse_rank(p->items[1], world, &f->stall_rank, err) != K3_OK ||
+        k3_parse_name("fault phase", p->items[2], k3_phase_names, &phase, err) != K3_OK ||
+        k3_parse_double("fault ms", p->items[3], 0.0, 3.6e6, &f->stall_ms, err) != K3_OK) {
+        return err->status;
+    }
+    f->stall_phase = (int)phase;
+    return K3_OK;
+}
+
+static k3_status_t parse_slow(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
+{
+    uint64_t qp;
+
+    if (parse_rank(p->items[1], world, &f->slow_src, err) != K3_OK ||
+        parse_rank(p->items[2], world, &f->slow_dst, err) != K3_OK ||
+        k3_parse_u64("fault QP", p->items[3], 0, 4095, &qp, err) != K3_OK ||
+        k3_parse_double("fault factor", p->items[4], 1.0, 1e6, &f->slow_factor, err) != K3_OK) {
+        return err->status;
+    }
+    f->slow_qp = (unsigned)qp;
+    return K3_OK;
+}
+
+static k3_status_t parse_corrupt(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
+{
+    if (parse_rank(p->items[1], world, &f->corrupt_rank, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_parse_u64("fault row", p->items[2], 0, UINT32_MAX, &f->corrupt_row, err);
+}
+
+k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, k3_error_t *err)
+{
+    static const struct {
+        const char *name;
+        size_t      parts;
+        k3_status_t (*parse)(const k3_list_t *, uint32_t, k3_fault_t *, k3_error_t *);
+    } kinds[] = {
+        {"stall", 4, parse_stall}, {"slow-qp", 5, parse_slow}, {"corrupt", 3, parse_corrupt}};
+    k3_list_t parts;
+    bool      known = false;
+
+    *fault = (k3_fault_t)K3_FAULT_NONE;
+    if (strcmp(text, "none") == 0) {
+        return K3_OK;
+    }
+    k3_list_split(text, ':', &parts);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(parts.items[0], kinds[i].name) == 0 && parts.count == kinds[i].parts) {
+            known = true;
+            kinds[i].parse(&parts, world, fault, err);
+        }
+    }
+    k3_list_free(&parts);
+    if (!known) {
+        k3_fail(err, K3_ERR_USAGE,
+                "fault: \"%s\" is none of none, stall:RANK:PHASE:MS, slow-qp:SRC:DST:QP:FACTOR, "
+                "corrupt:RANK:ROW",
+                text);
+    }
+    return err->status;
+}

@@ -1,0 +1,123 @@
+#include "bench/commands/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/commands/command.h"
+#include "bench/commands/version.h"
+#include "bench/report/record.h"
+#include "harness/mpi/topology.h"
+#include "harness/record/document.h"
+
+static json_t *record_options(const k3_options_t *options)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < k3_option_count; i++) {
+        const char *name = k3_option_defs[i].name;
+
+        if ((k3_option_defs[i].commands & K3_COMMAND_RUN) != 0) {
+            json_array_append_new(rows,
+                                  json_pack("{s:s, s:o, s:s}", "name", name, "value",
+                                            k3_json_string(k3_options_get(options, name)), "origin",
+                                            k3_origin_name(k3_options_origin(options, name))));
+        }
+    }
+    return rows;
+}
+
+static json_t *record_launch(const k3_world_t *world)
+{
+    json_t *hosts = json_array();
+
+    for (int node = 0; node < world->nodes; node++) {
+        for (int r = 0; r < world->size; r++) {
+            if (world->node_of[r] == node) {
+                json_array_append_new(hosts, k3_json_string(world->host_of[r]));
+                break;
+            }
+        }
+    }
+    return json_pack("{s:s, s:i, s:o}", "launcher", world->launcher, "ranks", world->size, "hosts",
+                     hosts);
+}
+
+static json_t *record_topology(const k3_world_t *world, const k3_place_t *places)
+{
+    json_t *ranks = json_array();
+    int    *local = calloc((size_t)world->nodes, sizeof(int));
+
+    for (int r = 0; r < world->size && local != NULL; r++) {
+        const k3_place_t *p = &places[r];
+        json_t           *row =
+            json_pack("{s:i, s:o, s:i, s:i, s:o, s:o, s:s}", "rank", r, "host",
+                      k3_json_string(world->host_of[r]), "node", world->node_of[r], "local_rank",
+                      local[world->node_of[r]]++, "cpus", k3_json_string(p->cpus), "numa",
+                      p->numa >= 0 ? json_integer(p->numa) : json_null(), "device", "cpu");
+
+        json_object_set_new(row, "nic", json_null());
+        json_object_set_new(
+            row, "nic_reason",
+            json_string("the interface is the transport's choice, see qps.transport"));
+        json_array_append_new(ranks, row);
+    }
+    free(local);
+    return json_pack("{s:o, s:b}", "ranks", ranks, "oversubscribed", world->oversubscribed);
+}
+
+/* Set-up times of all cells, each the slowest rank's. */
+static json_t *record_setup(const json_t *cells)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        const json_t *setup = json_object_get(json_array_get(cells, i), "setup");
+
+        for (size_t s = 0; s < json_array_size(setup); s++) {
+            json_t *row = json_copy(json_array_get(setup, s));
+
+            json_object_set_new(row, "cell", json_integer((json_int_t)i));
+            json_array_append_new(rows, row);
+        }
+    }
+    return rows;
+}
+
+k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *options,
+                               const char *run_id, json_t *cells, json_t **document_p,
+                               k3_error_t *err)
+{
+    k3_place_t   own, *places = NULL;
+    k3_machine_t machine = {.nodes = world->nodes, .ranks = world->size};
+    char         started[21];
+    json_t      *d, *run;
+    bool         any_oversubscribed = world->oversubscribed;
+
+    *document_p = NULL;
+    k3_place_find(&own, err);
+    if (k3_world_agree(world, err) != K3_OK ||
+        k3_place_gather(world, &own, &places, err) != K3_OK || world->rank != 0) {
+        return err->status;
+    }
+    k3_utc_now(started);
+    machine.cpu_model = own.cpu_model;
+    machine.cores = world->cores;
+    machine.numa_nodes = 1;
+    for (int r = 0; r < world->size; r++) {
+        machine.numa_nodes =
+            places[r].numa + 1 > machine.numa_nodes ? places[r].numa + 1 : machine.numa_nodes;
+    }
+    run = json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "id", run_id, "finished_utc",
+                    started, "options", record_options(options), "version", k3_version_text,
+                    "git_sha", k3_version_git, "build", k3_version_build(), "loaded",
+                    k3_version_loaded(), "launch", record_launch(world), "environment",
+                    k3_environment());
+    d = json_pack("{s:s, s:o, s:o, s:o, s:o, s:O}", "schema", K3_SCHEMA, "run", run, "fingerprint",
+                  k3_fingerprint(&machine), "topology", record_topology(world, places), "setup",
+                  record_setup(cells), "cells", cells);
+    json_object_set_new(json_object_get(d, "topology"), "oversubscribed",
+                        json_boolean(any_oversubscribed));
+    free(places);
+    *document_p = d;
+    return K3_OK;
+}

@@ -1,0 +1,16 @@
+/* The document of a launch around its cells: options, versions, fingerprint, topology. */
+#ifndef K3_COMMANDS_LAUNCH_H
+#define K3_COMMANDS_LAUNCH_H
+
+#include <jansson.h>
+
+#include "harness/base/options.h"
+#include "harness/mpi/world.h"
+#include "harness/record/fingerprint.h"
+
+/* Collective. *document_p at rank 0, NULL elsewhere; `cells` is referenced, not stolen. */
+k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *options,
+                               const char *run_id, json_t *cells, json_t **document_p,
+                               k3_error_t *err);
+
+#endif

@@ -1,0 +1,352 @@
+/* k3bench run: executes cells on the ranks of a launch, prints the table, writes one record. */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bench/commands/command.h"
+#include "bench/commands/fault.h"
+#include "bench/commands/launch.h"
+#include "bench/commands/requests.h"
+#include "bench/region/measure.h"
+#include "bench/report/record.h"
+#include "bench/report/table.h"
+#include "harness/base/log.h"
+#include "harness/mpi/watchdog.h"
+#include "harness/record/document.h"
+
+typedef struct run {
+    k3_world_t           world;
+    k3_options_t        *options;
+    k3_requests_t        requests;
+    k3_region_options_t  region;
+    k3_measure_options_t measure;
+    k3_weights_t         weights; /* of the last cell */
+    k3_fabric_t         *fabric;
+    json_t              *cells; /* rank 0 */
+    bool                 alone; /* one cell: its refusal ends the command */
+    bool                 wrong; /* a cell failed */
+    char                 run_id[17], out[256];
+    double               timeout;
+} run_t;
+
+/* --- options
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static k3_status_t parse_switch(const run_t *run, const char *name, bool *on, k3_error_t *err)
+{
+    static const char *const names[] = {"off", "on", NULL};
+    size_t                   index = 0;
+
+    k3_parse_name(name, k3_options_get(run->options, name), names, &index, err);
+    *on = index == 1;
+    return err->status;
+}
+
+static k3_status_t parse_measure(run_t *run, k3_error_t *err)
+{
+    const char              *iters = k3_options_get(run->options, "iters");
+    size_t                   check, progress;
+    static const char *const progress_names[] = {"auto", "off", NULL};
+
+    if (k3_parse_name("check", k3_options_get(run->options, "check"), k3_check_mode_names, &check,
+                      err) != K3_OK ||
+        k3_parse_name("progress", k3_options_get(run->options, "progress"), progress_names,
+                      &progress, err) != K3_OK ||
+        (iters != NULL &&
+         k3_parse_u64("iters", iters, 1, 1u << 20, &run->measure.iters, err) != K3_OK) ||
+        k3_parse_double("ci-target", k3_options_get(run->options, "ci-target"), 0.01, 100.0,
+                        &run->measure.ci_target, err) != K3_OK ||
+        k3_parse_double("max-seconds", k3_options_get(run->options, "max-seconds"), 0.001, 86400.0,
+                        &run->measure.max_seconds, err) != K3_OK ||
+        k3_parse_double("timeout", k3_options_get(run->options, "timeout"), 1.0, 86400.0,
+                        &run->timeout, err) != K3_OK) {
+        return err->status;
+    }
+    run->measure.check = (k3_check_mode_t)check;
+    run->measure.progress = progress == 0;
+    return K3_OK;
+}
+
+static k3_status_t parse_region(run_t *run, k3_error_t *err)
+{
+    size_t isa;
+
+    if (k3_parse_name("isa", k3_options_get(run->options, "isa"), k3_kernels_isa_names, &isa,
+                      err) != K3_OK ||
+        parse_switch(run, "accounting", &run->region.accounting, err) != K3_OK ||
+        k3_fault_parse(k3_options_get(run->options, "fault"), (uint32_t)run->world.size,
+                       &run->region.fault, err) != K3_OK) {
+        return err->status;
+    }
+    run->region.isa = k3_kernels_isa_names[isa];
+    run->region.order_rounds = 64;
+    run->region.weights = &run->weights;
+    return K3_OK;
+}
+
+/* The record's path: as given, or a new file below results/local where that folder is. */
+static k3_status_t choose_out(run_t *run, k3_error_t *err)
+{
+    const char *out = k3_options_get(run->options, "out");
+    struct stat st;
+
+    k3_run_id(run->run_id);
+    if (out != NULL) {
+        snprintf(run->out, sizeof(run->out), "%s", out);
+        if (strlen(out) >= sizeof(run->out)) {
+            return k3_fail(err, K3_ERR_USAGE, "out: the path is longer than %zu characters",
+                           sizeof(run->out) - 1);
+        }
+    } else if (stat("results/local", &st) == 0 && S_ISDIR(st.st_mode)) {
+        snprintf(run->out, sizeof(run->out), "results/local/%s.json", run->run_id);
+    }
+    return run->out[0] != '\0' && strcmp(run->out, "-") != 0 ? k3_document_check_path(run->out, err)
+                                                             : K3_OK;
+}
+
+/* Options that differ over ranks would deadlock or compare unlike work. */
+static k3_status_t check_same(const run_t *run, k3_error_t *err)
+{
+    for (size_t i = 0; i < k3_option_count && err->status == K3_OK; i++) {
+        const char *value;
+
+        if ((k3_option_defs[i].commands & K3_COMMAND_RUN) != 0) {
+            value = k3_options_get(run->options, k3_option_defs[i].name);
+            k3_world_same(&run->world, k3_option_defs[i].name, value != NULL ? value : "", err);
+        }
+    }
+    return err->status;
+}
+
+static k3_status_t prepare(run_t *run, k3_error_t *err)
+{
+    k3_cell_request_t base = {.world = (uint32_t)run->world.size, .node_of = run->world.node_of};
+
+    if (check_same(run, err) != K3_OK) {
+        return err->status;
+    }
+    if (parse_measure(run, err) == K3_OK && parse_region(run, err) == K3_OK &&
+        k3_requests_create(run->options, &base, &run->requests, err) == K3_OK &&
+        run->world.rank == 0) {
+        choose_out(run, err);
+    }
+    return k3_world_agree(&run->world, err);
+}
+
+/* --- one cell
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void keep(run_t *run, json_t *cell)
+{
+    if (run->world.rank == 0) {
+        json_array_append_new(run->cells, cell);
+    } else {
+        json_decref(cell);
+    }
+}
+
+/* What the ranks of this node will take together, against what the node has. Weights that stay from
+ * the last cell are counted on both sides. */
+static k3_status_t check_memory(const run_t *run, const k3_cell_t *cell, k3_error_t *err)
+{
+    uint32_t    ranks;
+    uint64_t    need = k3_memory_of_node(cell, run->world.node_of, run->world.node, &ranks);
+    uint64_t    available = k3_node_memory_available() + run->weights.bytes * ranks;
+    k3_memory_t own;
+
+    k3_memory_plan(cell, (uint32_t)run->world.rank, &own);
+    if (need > available) {
+        k3_fail(err, K3_ERR_ENV,
+                "%s: needs %llu bytes a rank (%llu of slots and signals), %llu for the %u ranks of "
+                "host %s, which has "
+                "%llu available",
+                cell->profile->name, (unsigned long long)own.total, (unsigned long long)own.block,
+                (unsigned long long)need, ranks, run->world.host, (unsigned long long)available);
+    }
+    return k3_world_agree(&run->world, err);
+}
+
+static void judge(run_t *run, json_t *object, const k3_measurement_t *m)
+{
+    char reason[K3_ERROR_TEXT + 64] = "";
+
+    if (m->check.wrong) {
+        snprintf(
+            reason, sizeof(reason),
+            "check: stage %s of row %llu in iteration %llu, element %u: wanted %.6g, got %.6g%s%s",
+            k3_stage_names[m->check.first_stage], (unsigned long long)m->check.first_row,
+            (unsigned long long)m->check.first_payload, m->check.first_element, m->check.first_want,
+            m->check.first_got, m->check.diagnosis[0] != '\0' ? "; " : "", m->check.diagnosis);
+    } else if (m->has_lanes && run->region.accounting && !m->matches_plan) {
+        snprintf(reason, sizeof(reason), "measured != plan: %s", m->mismatch.text);
+    } else if (m->timed_allocations > 0) {
+        snprintf(reason, sizeof(reason), "%llu allocations inside timed iterations",
+                 (unsigned long long)m->timed_allocations);
+    }
+    run->wrong |= reason[0] != '\0';
+    k3_record_status(object, reason[0] != '\0' ? "failed" : "ok",
+                     reason[0] != '\0' ? reason : NULL);
+}
+
+/* Everything is agreed: each rank gets here with the same cell or not at all. */
+static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, k3_error_t *err)
+{
+    k3_region_t      region;
+    k3_measurement_t m;
+    k3_work_t        work;
+    k3_memory_t      memory;
+    json_t          *object;
+
+    k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
+    if (check_memory(run, cell, err) != K3_OK ||
+        k3_region_create(cell, &run->world, &run->region, &region, err) != K3_OK) {
+        return err->status;
+    }
+    k3_memory_plan(cell, (uint32_t)run->world.rank, &memory);
+    k3_work_plan(cell, &work, err);
+    if (k3_world_agree(&run->world, err) == K3_OK &&
+        k3_measure(&region, &run->measure, &m, err) == K3_OK) {
+        object = k3_record_plan(cell, &work, &memory);
+        if (run->world.rank == 0) {
+            k3_record_measured(object, cell, &work, &m, run->measure.check);
+        }
+        judge(run, object, &m);
+        keep(run, object);
+        k3_measurement_free(&m);
+    }
+    k3_region_destroy(&region);
+    return err->status;
+}
+
+/* A cell that cannot be done is a row with a reason; a name that does not exist, or the only cell,
+ * ends the command. */
+static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_error_t *err)
+{
+    k3_error_t  fault = K3_ERROR_INIT;
+    k3_cell_t   cell;
+    json_t     *object;
+    k3_work_t   work;
+    k3_memory_t memory;
+
+    if (k3_cell_create(request, &cell, &fault) != K3_OK) {
+        if (run->alone || fault.status == K3_ERR_USAGE) {
+            *err = fault;
+            return err->status;
+        }
+        keep(run, k3_record_refused(request, &fault));
+        return K3_OK;
+    }
+    if (measure_cell(run, &cell, &fault) != K3_OK && run->alone) {
+        *err = fault;
+    } else if (fault.status != K3_OK) {
+        k3_error_t none = K3_ERROR_INIT;
+
+        k3_memory_plan(&cell, 0, &memory);
+        k3_work_plan(&cell, &work, &none);
+        object = k3_record_plan(&cell, &work, &memory);
+        k3_record_status(object, fault.status == K3_ERR_ENV ? "unsupported" : "failed", fault.text);
+        run->wrong |= fault.status != K3_ERR_ENV && fault.status != K3_ERR_UNSUPPORTED;
+        keep(run, object);
+    }
+    k3_cell_destroy(&cell);
+    return err->status;
+}
+
+/* --- the launch
+ * ---------------------------------------------------------------------------------------------- */
+
+static k3_status_t run_cells(run_t *run, k3_error_t *err)
+{
+    run->cells = json_array();
+    run->alone = run->requests.count == 1;
+    if (k3_fabric_open(&run->world, &run->fabric, err) != K3_OK ||
+        k3_watchdog_start(&run->world, run->timeout, err) != K3_OK) {
+        return k3_world_agree(&run->world, err);
+    }
+    run->region.fabric = run->fabric;
+    for (size_t i = 0; i < run->requests.count && err->status == K3_OK; i++) {
+        run_cell(run, &run->requests.items[i], err);
+    }
+    k3_watchdog_stop();
+    return err->status;
+}
+
+static k3_status_t report(run_t *run, k3_error_t *err)
+{
+    json_t *document = NULL;
+
+    /* Collective: the places of all ranks are gathered. */
+    if (k3_launch_document(&run->world, run->options, run->run_id, run->cells, &document, err) !=
+        K3_OK) {
+        return err->status;
+    }
+    if (run->world.rank == 0) {
+        bool to_stdout = strcmp(run->out, "-") == 0;
+
+        k3_table_print(document, to_stdout ? stderr : stdout, isatty(STDOUT_FILENO) && !to_stdout);
+        if (run->out[0] != '\0' && k3_document_write(document, run->out, err) == K3_OK &&
+            !to_stdout) {
+            printf("record: %s\n", run->out);
+        }
+        json_decref(document);
+    }
+    return k3_world_agree(&run->world, err);
+}
+
+static void close_run(run_t *run)
+{
+    k3_weights_destroy(&run->weights);
+    if (run->fabric != NULL) {
+        k3_fabric_close(run->fabric);
+    }
+    k3_requests_free(&run->requests);
+    if (run->options != NULL) {
+        k3_options_free(run->options);
+    }
+    k3_oracle_cache_clear();
+    k3_world_finalize(&run->world);
+}
+
+static int run_run(int argc, char **argv)
+{
+    run_t      run = {0};
+    k3_error_t err = K3_ERROR_INIT;
+    int        help = 0, code, rank;
+
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        return k3_command_options(&k3_command_run, argc, argv, &run.options, &help, &err);
+    }
+    if (k3_world_init(&argc, &argv, &run.world, &err) != K3_OK) {
+        return k3_command_end(&err);
+    }
+    k3_clock_init();
+    rank = run.world.rank;
+    if (k3_command_options(&k3_command_run, argc, argv, &run.options, &help, &err) == K3_OK &&
+        help) {
+        k3_world_finalize(&run.world);
+        return 0;
+    }
+    if (k3_world_agree(&run.world, &err) == K3_OK && prepare(&run, &err) == K3_OK &&
+        run_cells(&run, &err) == K3_OK) {
+        report(&run, &err);
+    }
+    code = err.status != K3_OK ? k3_exit_code(err.status)
+                               : k3_exit_code(run.wrong ? K3_ERR_CHECK : K3_OK);
+    if (rank == 0 && err.status != K3_OK) {
+        k3_log_set_rank(-1);
+        k3_log_error("%s", err.text);
+    }
+    json_decref(run.cells);
+    close_run(&run);
+    return code;
+}
+
+const k3_command_t k3_command_run = {
+    .id = K3_COMMAND_RUN,
+    .name = "run",
+    .usage = "[OPTIONS]   (under mpirun or srun)",
+    .what = "execute cells, print the table, write one record",
+    .run = run_run,
+};

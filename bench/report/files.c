@@ -1,0 +1,255 @@
+#include "bench/report/files.h"
+
+#include <string.h>
+
+#include "bench/plan/phase.h"
+#include "bench/report/table.h"
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+/* --- CSV (RFC 4180)
+ * -------------------------------------------------------------------------------------------- */
+
+static void csv_text(const char *text, FILE *out)
+{
+    if (strpbrk(text, ",\"\n\r") == NULL) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') {
+            fputc('"', out);
+        }
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+/* Null stays an empty field. */
+static void csv_value(const json_t *value, FILE *out)
+{
+    if (json_is_string(value)) {
+        csv_text(json_string_value(value), out);
+    } else if (json_is_integer(value)) {
+        fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    } else if (json_is_real(value)) {
+        fprintf(out, "%.9g", json_real_value(value));
+    } else if (json_is_boolean(value)) {
+        fputs(json_is_true(value) ? "true" : "false", out);
+    }
+}
+
+/* Columns by path inside a cell. */
+static const char *const cell_columns[][3] = {
+    {"backend", "backend", NULL},
+    {"mode", "mode", NULL},
+    {"generation", "generation", NULL},
+    {"component", "component", NULL},
+    {"model", "model", "name"},
+    {"tp", "layout", "tp"},
+    {"dp", "layout", "dp"},
+    {"cp", "layout", "cp"},
+    {"ep", "layout", "ep"},
+    {"attn_tp", "layout", "attn_tp"},
+    {"moe_tp", "layout", "moe_tp"},
+    {"nodes", "layout", "nodes"},
+    {"path_rule", "path", "rule"},
+    {"path_fast", "path", "fast"},
+    {"tokens", "tokens", "asked"},
+    {"tokens_min", "tokens", "min"},
+    {"tokens_max", "tokens", "max"},
+    {"tokens_total", "tokens", "total"},
+    {"routing", "choices", "routing"},
+    {"seed", "choices", "seed"},
+    {"dispatch_dtype", "choices", "dispatch_dtype"},
+    {"combine_dtype", "choices", "combine_dtype"},
+    {"qps_per_peer", "choices", "qps_per_peer"},
+    {"fabric", "choices", "fabric"},
+    {"p2p", "choices", "p2p"},
+    {"status", "status", NULL},
+    {"reason", "reason", NULL},
+    {"check", "check", "state"},
+    {"max_rel_err", "check", "max_rel_err"},
+    {"rows_global", "work", "rows_global"},
+    {"rows_dispatched", "work", "rows_dispatched"},
+    {"dispatch_ratio", "work", "dispatch_ratio"},
+    {"routing_hash", "work", "routing_hash"},
+    {"buffers_bytes", "memory", "buffers_bytes"},
+};
+
+enum { CELL_COLUMNS = sizeof(cell_columns) / sizeof(cell_columns[0]) };
+
+static const json_t *find_phase(const json_t *cell, const char *name)
+{
+    const json_t *phases = json_object_get(cell, "phases");
+
+    for (size_t i = 0; i < json_array_size(phases); i++) {
+        if (strcmp(text_of(json_array_get(phases, i), "name"), name) == 0) {
+            return json_array_get(phases, i);
+        }
+    }
+    return NULL;
+}
+
+static void csv_head(FILE *out)
+{
+    fputs("run_id,host,key", out);
+    for (int c = 0; c < CELL_COLUMNS; c++) {
+        fprintf(out, ",%s", cell_columns[c][0]);
+    }
+    for (int p = 0; p < K3_PHASE_COUNT; p++) {
+        fprintf(out, ",%s_us,%s_ci_low_us,%s_ci_high_us", k3_phase_names[p], k3_phase_names[p],
+                k3_phase_names[p]);
+    }
+    fputs("\r\n", out);
+}
+
+static void csv_cell(const json_t *run, const json_t *cell, FILE *out)
+{
+    csv_text(text_of(run, "id"), out);
+    fputc(',', out);
+    csv_value(json_array_get(json_object_get(json_object_get(run, "launch"), "hosts"), 0), out);
+    fputc(',', out);
+    csv_value(json_object_get(cell, "key"), out);
+    for (int c = 0; c < CELL_COLUMNS; c++) {
+        const json_t *value = json_object_get(cell, cell_columns[c][1]);
+
+        fputc(',', out);
+        csv_value(cell_columns[c][2] != NULL ? json_object_get(value, cell_columns[c][2]) : value,
+                  out);
+    }
+    for (int p = 0; p < K3_PHASE_COUNT; p++) {
+        const json_t *phase = find_phase(cell, k3_phase_names[p]);
+        const json_t *ci = json_object_get(phase, "ci95");
+
+        fputc(',', out);
+        csv_value(json_object_get(phase, "median"), out);
+        fputc(',', out);
+        csv_value(json_array_get(ci, 0), out);
+        fputc(',', out);
+        csv_value(json_array_get(ci, 1), out);
+    }
+    fputs("\r\n", out);
+}
+
+void k3_report_csv(json_t *const *documents, size_t count, FILE *out)
+{
+    csv_head(out);
+    for (size_t d = 0; d < count; d++) {
+        const json_t *cells = json_object_get(documents[d], "cells");
+
+        for (size_t i = 0; i < json_array_size(cells); i++) {
+            csv_cell(json_object_get(documents[d], "run"), json_array_get(cells, i), out);
+        }
+    }
+}
+
+/* --- Markdown
+ * -------------------------------------------------------------------------------------------------
+ */
+
+/* Text from a record is not markup. */
+static void md_text(const char *text, FILE *out)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("|<>`*_[]\\", *text) != NULL) {
+            fputc('\\', out);
+        }
+        fputc(*text == '\n' ? ' ' : *text, out);
+    }
+}
+
+static void md_time(const json_t *cell, const char *phase, FILE *out)
+{
+    double us;
+
+    if (k3_table_median(cell, phase, &us)) {
+        fprintf(out, " %.1f |", us);
+    } else {
+        fputs(" |", out);
+    }
+}
+
+static void md_cell(const json_t *cell, FILE *out)
+{
+    const json_t *layout = json_object_get(cell, "layout");
+    const json_t *ratio = json_object_get(json_object_get(cell, "work"), "dispatch_ratio");
+    char          backend[32];
+
+    fputs("| ", out);
+    md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
+    fputs(" | ", out);
+    md_text(text_of(json_object_get(cell, "model"), "name"), out);
+    fprintf(
+        out, " | %lld/%lld/%lld | %lld |",
+        (long long)json_integer_value(json_object_get(layout, "tp")),
+        (long long)json_integer_value(json_object_get(layout, "dp")),
+        (long long)json_integer_value(json_object_get(layout, "ep")),
+        (long long)json_integer_value(json_object_get(json_object_get(cell, "tokens"), "asked")));
+    if (json_is_number(ratio)) {
+        fprintf(out, " %.2f |", json_number_value(ratio));
+    } else {
+        fputs(" |", out);
+    }
+    md_time(cell, "dispatch", out);
+    md_time(cell, "expert_mlp", out);
+    md_time(cell, "combine", out);
+    md_time(cell, "region", out);
+    fputs(" ", out);
+    md_text(text_of(cell, "status"), out);
+    fputs(" | ", out);
+    md_text(text_of(json_object_get(cell, "check"), "state"), out);
+    fputs(" |\n", out);
+}
+
+static void md_record(const json_t *document, FILE *out)
+{
+    const json_t *run = json_object_get(document, "run"),
+                 *cells = json_object_get(document, "cells");
+
+    fputs("### run ", out);
+    md_text(text_of(run, "id"), out);
+    fprintf(out,
+            "\n\nk3bench %s (%s), %lld ranks, finished %s. Times in us: median over iterations of "
+            "the slowest rank.\n\n",
+            text_of(run, "version"), text_of(run, "git_sha"),
+            (long long)json_integer_value(json_object_get(json_object_get(run, "launch"), "ranks")),
+            text_of(run, "finished_utc"));
+    fputs("| backend | model | tp/dp/ep | rows a rank | dispatch ratio | dispatch | experts | "
+          "combine | region | status | check |\n",
+          out);
+    fputs("|---|---|---|---:|---:|---:|---:|---:|---:|---|---|\n", out);
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        md_cell(json_array_get(cells, i), out);
+    }
+    fputs("\n", out);
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        const json_t *cell = json_array_get(cells, i);
+
+        if (strcmp(text_of(cell, "status"), "ok") != 0) {
+            char backend[32];
+
+            fputs("- ", out);
+            md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
+            fprintf(out, " %s: ", text_of(cell, "status"));
+            md_text(text_of(cell, "reason"), out);
+            fputs("\n", out);
+        }
+    }
+}
+
+void k3_report_markdown(json_t *const *documents, size_t count, FILE *out)
+{
+    for (size_t d = 0; d < count; d++) {
+        if (d > 0) {
+            fputs("\n", out);
+        }
+        md_record(documents[d], out);
+    }
+}
