@@ -23,9 +23,13 @@ typedef enum k3_weight_format {
 } k3_weight_format_t;
 
 /* Where an expert's numbers are rounded; everything between is f32.
- * input: bf16 rows are used as they are (K3_FORMAT_BF16), or first brought to this format; rows
- * that arrive in this very format are decoded only. middle: the format of the activation's output
- * that the down GEMM reads. */
+ *
+ * input   rows that arrive in this format are decoded only; bf16 rows are encoded to it and
+ *         decoded; rows in another format are decoded, rounded to bf16 and then treated as bf16.
+ * middle  the format of the activation's output that the down GEMM reads: the output, computed in
+ *         f32, is always rounded to bf16 and then brought to this format.
+ *
+ * The result of the down GEMM is rounded to bf16. */
 typedef struct k3_recipe {
     const char *name;
     k3_format_t input;
@@ -34,10 +38,13 @@ typedef struct k3_recipe {
 } k3_recipe_t;
 
 /* One expert, or a slice of its intermediate dimension: w1 (gate) and w3 (up) are inter x latent,
- * w2 (down) is latent x inter, row major. MXFP4: values latent/2 (inter/2) bytes a row, scales
- * latent/32 (inter/32) bytes a row. FP8_B128: values latent (inter) bytes a row, scales f32
- * [ceil(rows/128)][ceil(columns/128)]. inter may be 0 (an empty slice): the output is then all
- * zero. MXFP4 needs latent and inter % 32 == 0, FP8_B128 needs % 128 == 0. */
+ * w2 (down) is latent x inter, row major.
+ *
+ * MXFP4     values latent / 2 (inter / 2) bytes a row, scales latent / 32 (inter / 32) bytes a row
+ * FP8_B128  values latent (inter) bytes a row, scales f32 [ceil(rows / 128)][ceil(columns / 128)]
+ *
+ * latent and inter are multiples of 32. inter may be 0 (an empty slice): the output is then all
+ * zero. */
 typedef struct k3_expert_weights {
     const uint8_t *w1, *w3, *w2;
     const void    *w1_scale, *w3_scale, *w2_scale;
@@ -61,22 +68,24 @@ uint64_t k3_expert_layout(const k3_expert_shape_t *shape, const uint8_t *block,
 typedef struct k3_kernels {
     const char *isa; /* "avx2", "scalar" */
 
-    /* One row of n bf16 values to a format and back to f32. scales may be NULL for bf16. */
+    /* One row of n bf16 values to a format and back to f32. scales may be NULL for bf16. The same
+     * bytes and values on every ISA, but for the payload of a NaN. */
     void (*encode)(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
     void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n,
                    float *out);
 
     /* Expert MLP over n rows: rows[i] points to the values, scales[i] to the scales of row i in
-     * `format` (scales may be NULL for bf16; pointers need no alignment beyond 4 bytes for f32
-     * scales); out[i] receives `latent` bf16 values. `work` has k3_expert_work_bytes. n may be 0.
-     */
+     * `format` (scales may be NULL for bf16; f32 scales need no alignment, bf16 values 2 bytes).
+     * out[i] receives `latent` bf16 values and overlaps no row. `work` has k3_expert_work_bytes
+     * at any alignment. n may be 0. A NaN in a row stays in that row; the order of a row's sums
+     * depends on n and on the ISA. */
     void (*expert_mlp)(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
                        const void *const *rows, const void *const *scales, uint16_t *const *out,
                        void *work);
 
     /* Selection for one row: s = sigmoid(logit); the k experts with the largest s + bias, in
-     * falling order (ties: lower id first); weight = s / (sum of the k raw s + 1e-20). */
+     * falling order (ties: lower id first; NaN last); weight = s / (sum of the k raw s + 1e-20). */
     void (*route)(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
                   float *weights);
     /* The weights for given ids; -1 gets weight 0 and is left out of the sum. */
@@ -87,7 +96,9 @@ typedef struct k3_kernels {
     void (*combine)(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
                     uint16_t *out);
 
-    /* out = bf16(x / sqrt(mean(x^2) + eps) * gain), gain bf16. */
+    /* out = bf16(x * (1 / sqrt(mean(x^2) + eps)) * gain), gain bf16. The order of the sum belongs
+     * to the ISA, so that results may differ by one unit in the last place; those of all other row
+     * functions and of route are the same bits on every ISA. */
     void (*rms_norm)(const uint16_t *x, const uint16_t *gain, size_t n, float eps, uint16_t *out);
 
     /* out = bf16(act(gate, up)), all bf16. */
@@ -104,7 +115,7 @@ typedef struct k3_kernels {
 /* Work space of expert_mlp for any n. */
 size_t k3_expert_work_bytes(const k3_expert_shape_t *shape);
 
-/* `isa`: NULL or "auto" for the best one of this CPU, else a name; NULL when unknown or not usable.
+/* `isa`: NULL or "auto" for the best one of this CPU, else a name; NULL when not known or usable.
  */
 const k3_kernels_t      *k3_kernels_cpu(const char *isa);
 extern const char *const k3_kernels_isa_names[]; /* "auto", "avx2", "scalar", NULL */
@@ -113,13 +124,16 @@ extern const char *const k3_kernels_isa_names[]; /* "auto", "avx2", "scalar", NU
 
 typedef struct k3_dense k3_dense_t;
 
-/* Prepares W (not copied where the library does not need it: `w` must outlive the object) for up to
- * max_m rows, with all work space. Returns NULL when the library refuses or memory is short. */
+/* Prepares W for up to max_m rows, with all work space; `w` must outlive the object. On a CPU that
+ * multiplies bf16, W is packed once into a copy for oneDNN's bf16 matmul; else panels of W are
+ * widened to f32 in each run, and work space does not grow beyond 256 rows. Runs on one thread: the
+ * calling thread's number of OpenMP threads is set to 1. Returns NULL when memory is short. */
 k3_dense_t *k3_dense_create(const uint16_t *w, size_t n, size_t k, size_t max_m);
 void        k3_dense_destroy(k3_dense_t *dense);
-/* Exactly one of y_f32 [m][n] and y_bf16 [m][n] is given. m may be 0. No allocation. */
+/* Exactly one of y_f32 [m][n] and y_bf16 [m][n] is given. m may be 0. Allocates nothing,
+ * but for what oneDNN may do inside. */
 void k3_dense_run(k3_dense_t *dense, const uint16_t *x, size_t m, float *y_f32, uint16_t *y_bf16);
-/* Bytes that create allocates beside W. */
+/* Bytes that create allocates beside W: the packed copy, if any, and work space. */
 uint64_t    k3_dense_bytes(size_t n, size_t k, size_t max_m);
 const char *k3_dense_library(void); /* "oneDNN 2.6.3" */
 

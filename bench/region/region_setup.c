@@ -145,6 +145,7 @@ k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
     memset(region, 0, sizeof(*region));
     region->attn.comm = region->all.comm = MPI_COMM_NULL;
     region->cell = cell;
+    region->weights = options->weights;
     region->world = world;
     region->ops = k3_engine_find(cell->profile->engine);
     region->fault = options->fault;

@@ -56,7 +56,9 @@ static void view_row(const k3_verify_t *v, uint64_t i, uint64_t payload, k3_meas
         .ids = r->ids + at * m->topk,
         .weights = r->gates + at * m->topk,
         .latent = r->latent + at * m->latent,
-        .combined = r->combined + at * m->latent,
+        /* Partial sums are not looked at: only the whole region reduces them. */
+        .combined =
+            whole || r->cell->profile->combine_complete ? r->combined + at * m->latent : NULL,
         .output = whole ? r->y + at * m->hidden : NULL,
     };
 }

@@ -282,6 +282,21 @@ static void test_vector_all_values(void **state)
     }
 }
 
+/* The divisor of groups whose largest magnitude is below 1e-4, and values up to there. */
+static void test_vector_fixed_divisor(void **state)
+{
+    const k3_kernels_t *vector = avx2_or_skip();
+    uint16_t            row[128];
+
+    (void)state;
+    for (unsigned bits = 0; bits < bf16(1e-4f); bits++) {
+        for (unsigned i = 0; i < 128; i++) {
+            row[i] = (uint16_t)(i <= bits ? bits - i : 0);
+        }
+        compare(vector, K3_FORMAT_FP8, row, 128);
+    }
+}
+
 /* Every quotient that can occur: it depends on the two fractions and the difference of the
  * exponents, but for the largest magnitude below 1e-4, where the divisor is fixed (test above). */
 static void test_vector_all_quotients(void **state)
@@ -378,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_vector_random),
         cmocka_unit_test(test_vector_all_values),
+        cmocka_unit_test(test_vector_fixed_divisor),
         cmocka_unit_test(test_vector_all_quotients),
         cmocka_unit_test(test_vector_decode_all_codes),
         cmocka_unit_test(test_not_finite),
