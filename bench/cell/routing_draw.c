@@ -23,7 +23,7 @@ static void take(k3_taken_t *taken, uint32_t at, uint32_t place)
     taken->count++;
 }
 
-/* --- set-up --- */
+/* --- set-up ----------------------------------------------------------------------------------- */
 
 void k3_draw_plain(k3_draw_t *draw, uint32_t experts)
 {
@@ -128,7 +128,7 @@ void k3_draw_destroy(k3_draw_t *draw)
     memset(draw, 0, sizeof(*draw));
 }
 
-/* --- draws --- */
+/* --- draws ------------------------------------------------------------------------------------ */
 
 static int32_t expert_of(const k3_draw_t *draw, uint32_t place)
 {

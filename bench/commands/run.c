@@ -285,7 +285,9 @@ static k3_status_t report(run_t *run, k3_error_t *err)
     if (run->world.rank == 0) {
         bool to_stdout = strcmp(run->out, "-") == 0;
 
-        k3_table_print(document, to_stdout ? stderr : stdout, isatty(STDOUT_FILENO) && !to_stdout);
+        /* mpirun gives every rank a terminal of its own, so what the user sees cannot be known: no
+         * colours. */
+        k3_table_print(document, to_stdout ? stderr : stdout, false);
         if (run->out[0] != '\0' && k3_document_write(document, run->out, err) == K3_OK &&
             !to_stdout) {
             printf("record: %s\n", run->out);

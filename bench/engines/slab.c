@@ -26,6 +26,7 @@ typedef struct slab_engine {
     uint64_t        rows_cap; /* entries of the next three */
     const void    **values, **scales;
     uint16_t      **out;
+    bool            soft;    /* some rank has lanes that need their peers' progress: finish_span */
     uint64_t        missing; /* signals not seen yet, for the watchdog */
     const char     *waiting_for;
 } slab_engine_t;
@@ -64,6 +65,17 @@ static k3_status_t alloc_tables(slab_engine_t *e, k3_error_t *err)
         return err->status;
     }
     return K3_OK;
+}
+
+static bool any_soft_lane(const slab_engine_t *e)
+{
+    int soft = 0;
+
+    for (int peer = 0; peer < e->env.world->size; peer++) {
+        soft |= k3_qps_needs_progress(e->qps, peer);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &soft, 1, MPI_INT, MPI_LOR, e->env.world->comm);
+    return soft != 0;
 }
 
 static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
@@ -289,6 +301,7 @@ static k3_status_t slab_dispatch(void *engine, const k3_rows_t *rows, k3_error_t
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
     wait_words(e, e->block + e->slab.signal[half], true, err);
+    finish_span(e, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
     e->half = half ^ 1;
     return err->status == K3_OK ? check_counts(e, err) : err->status;
@@ -400,6 +413,7 @@ static k3_status_t slab_combine(void *engine, const k3_rows_t *rows, uint16_t *c
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
     wait_words(e, e->block + e->slab.signal[half], false, err);
+    finish_span(e, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);

@@ -263,7 +263,8 @@ k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err
     memset(work, 0, sizeof(*work));
     work->rows_global = cell->layout.rows_global;
     work->rows_padding = cell->layout.rows_padding;
-    work->dispatches = cell->profile->spans_ep;
+    work->dispatches =
+        cell->profile->copy != K3_COPY_NONE && cell->profile->copy != K3_COPY_REPLICATE;
     if (k3_alloc("rows of each expert", cell->model.experts, sizeof(uint64_t),
                  (void **)&t.expert_rows, err) == K3_OK &&
         k3_alloc("rows of each rank", cell->layout.tp, sizeof(uint64_t), (void **)&t.rank_rows,
@@ -272,7 +273,7 @@ k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err
         work->dispatch_ratio =
             work->rows_global > 0 ? (double)work->rows_dispatched / (double)work->rows_global : 0.0;
         work->imbalance_expert = imbalance(t.expert_rows, cell->model.experts);
-        work->imbalance_rank = imbalance(t.rank_rows, cell->layout.tp);
+        work->imbalance_rank = work->dispatches ? imbalance(t.rank_rows, cell->layout.tp) : 1.0;
         work->has_imbalance_qp = t.qp_lanes > 0;
         work->imbalance_qp = t.qp_sum > 0.0 ? t.qp_max * (double)t.qp_lanes / t.qp_sum : 1.0;
     }

@@ -219,8 +219,7 @@ typedef struct k3_profile {
     k3_limits_t limits;
 } k3_profile_t;
 
-/* --- the registry: one row per backend:mode ------------------------------------------------------
- */
+/* --- the registry: one row per backend:mode --------------------------------------------------- */
 
 unsigned            k3_registry_count(void);
 const k3_profile_t *k3_registry_at(unsigned i);

@@ -2,21 +2,22 @@
  *
  * A queue pair is (source, destination, index): one ordered lane with its own UCX endpoint, so that
  * over RC transports one lane is one hardware QP. Lanes to the own rank (self) and, with p2p on, to
- * peers of the same node whose memory is mapped (p2p) are plain stores and have no endpoint; they are
- * counted in the same way.
+ * peers of the same node whose memory is mapped (p2p) are plain stores and have no endpoint; they
+ * are counted in the same way.
  *
- * Memory is symmetric: every rank registers one block of the same size and addresses the memory of a
- * peer by offset. The block is zeroed.
+ * Memory is symmetric: every rank registers one block of the same size and addresses the memory of
+ * a peer by offset. The block is zeroed.
  *
  * Order. A put and a following signal of the same QP arrive in that order: for mapped memory by a
- * release store, through UCX by a worker fence or, where the self-test saw the fence fail, by a flush
- * of the lane. What that costs is part of the signal's time. Puts among themselves are not ordered.
+ * release store, through UCX by a worker fence or, where the self-test saw the fence fail, by a
+ * flush of the lane. What that costs is part of the signal's time. Puts among themselves are not
+ * ordered.
  *
- * Errors. Posting functions return nothing, the first transport error is kept and comes back from the
- * next k3_qps_progress, k3_qps_wait or k3_qps_flush; the timed path has no branch for it.
+ * Errors. Posting functions return nothing, the first transport error is kept and comes back from
+ * the next k3_qps_progress, k3_qps_wait or k3_qps_flush; the timed path has no branch for it.
  *
- * Accounting per lane and bank (a bank is a phase, as the caller numbers them) runs without allocation
- * and without system calls; with `accounting` off only error handling remains. */
+ * Accounting per lane and bank (a bank is a phase, as the caller numbers them) runs without
+ * allocation and without system calls; with `accounting` off only error handling remains. */
 #ifndef K3_MPI_QP_H
 #define K3_MPI_QP_H
 
@@ -28,7 +29,7 @@
 #include "harness/base/status.h"
 #include "harness/mpi/world.h"
 
-/* --- the fabric: UCX context and what a launch knows about it ------------------------------------ */
+/* --- the fabric: UCX context and what a launch knows about it --------------------------------- */
 
 typedef struct k3_fabric k3_fabric_t;
 
@@ -39,7 +40,7 @@ void        k3_fabric_close(k3_fabric_t *fabric);
 const char *k3_fabric_version_compiled(void); /* "1.13": the headers name no more than the API */
 const char *k3_fabric_version_loaded(void);   /* "1.13.1" */
 
-/* --- a set of queue pairs ------------------------------------------------------------------------ */
+/* --- a set of queue pairs --------------------------------------------------------------------- */
 
 typedef enum k3_lane_kind { K3_LANE_SELF, K3_LANE_P2P, K3_LANE_QP } k3_lane_kind_t;
 const char *k3_lane_kind_name(k3_lane_kind_t kind); /* "self", "p2p", "qp" */
@@ -50,15 +51,15 @@ const char *k3_signal_order_name(k3_signal_order_t order);
 enum { K3_BANKS_MAX = 4, K3_TRANSPORT_MAX = 64 };
 
 typedef struct k3_qps_config {
-    uint64_t   bytes;         /* of the symmetric block; the same on all ranks (checked) */
-    unsigned   qps_per_peer;  /* lanes to each peer, 1..4096; the same on all ranks (checked) */
-    unsigned   banks;         /* 1..K3_BANKS_MAX */
-    bool       p2p;           /* plain stores to mapped peers of the same node */
-    const int *node_of;       /* [size]: node of each rank, real or virtual; read during create only */
+    uint64_t   bytes;        /* of the symmetric block; the same on all ranks (checked) */
+    unsigned   qps_per_peer; /* lanes to each peer, 1..4096; the same on all ranks (checked) */
+    unsigned   banks;        /* 1..K3_BANKS_MAX */
+    bool       p2p;          /* plain stores to mapped peers of the same node */
+    const int *node_of; /* [size]: node of each rank, real or virtual; read during create only */
     bool       accounting;
-    unsigned   order_rounds;  /* rounds of the order self-test for each peer class; 0: not tested */
-    int        slow_peer;     /* fault injection: posts on lane (slow_peer, slow_qp) take slow_factor */
-    unsigned   slow_qp;       /*   times as long; slow_peer -1: off */
+    unsigned   order_rounds; /* rounds of the order self-test for each peer class; 0: not tested */
+    int        slow_peer; /* fault injection: posts on lane (slow_peer, slow_qp) take slow_factor */
+    unsigned   slow_qp;   /*   times as long; slow_peer -1: off */
     double     slow_factor;
 } k3_qps_config_t;
 
@@ -70,30 +71,37 @@ k3_status_t k3_qps_create(k3_fabric_t *fabric, const k3_qps_config_t *config, k3
 /* Collective. */
 void k3_qps_destroy(k3_qps_t *qps);
 
-void          *k3_qps_memory(k3_qps_t *qps);             /* own block */
-void          *k3_qps_mapped(k3_qps_t *qps, int peer);   /* the peer's block for plain stores (self and p2p), else NULL */
+void          *k3_qps_memory(k3_qps_t *qps); /* own block */
+void          *k3_qps_mapped(k3_qps_t *qps,
+                             int peer); /* the peer's block for plain stores (self and p2p), else NULL */
 k3_lane_kind_t k3_qps_kind(const k3_qps_t *qps, int peer);
 /* The UCX transport and device that carries puts to `peer` as UCX names them ("posix/memory",
  * "tcp/eth0"); "self" and "mapped" for lanes without an endpoint. */
-const char       *k3_qps_transport(const k3_qps_t *qps, int peer);
+const char *k3_qps_transport(const k3_qps_t *qps, int peer);
+/* Whether puts to `peer` end only while the peer progresses its worker, because UCX emulates them
+ * in software (TCP, datagram transports). Mapped and shared memory and RC transports need no help.
+ */
+bool              k3_qps_needs_progress(const k3_qps_t *qps, int peer);
 k3_signal_order_t k3_qps_order(const k3_qps_t *qps);
-/* Result of the self-test, summed over all ranks: rounds run with each order, and rounds in which the
- * signal overtook the data, without any fence, and with the order in use (the latter must be 0). */
+/* Result of the self-test, summed over all ranks: rounds run with each order, and rounds in which
+ * the signal overtook the data, without any fence, and with the order in use (the latter must be
+ * 0). */
 void k3_qps_order_result(const k3_qps_t *qps, uint64_t *rounds, uint64_t *overtaken_bare,
                          uint64_t *overtaken_used);
 /* Slowest step of set-up on this rank, microseconds. */
 void k3_qps_setup_times(const k3_qps_t *qps, double *registration_us, double *connection_us,
                         double *selftest_us);
 
-/* --- posting ------------------------------------------------------------------------------------- */
+/* --- posting ---------------------------------------------------------------------------------- */
 
-/* Copies `bytes` from local memory to `offset` of the peer's block. `payload` is the part of the bytes
- * that is values and scales. The local memory must stay unchanged until the lane was flushed (or the
- * protocol shows that the data arrived). One message. */
+/* Copies `bytes` from local memory to `offset` of the peer's block. `payload` is the part of the
+ * bytes that is values and scales. The local memory must stay unchanged until the lane was flushed
+ * (or the protocol shows that the data arrived). One message. */
 void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
                 uint64_t bytes, uint64_t payload);
 
-/* Signals are ordered behind all puts posted before on the same QP. Offsets are aligned to the width. */
+/* Signals are ordered behind all puts posted before on the same QP. Offsets are aligned to the
+ * width. */
 void k3_qps_signal_add32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value);
 void k3_qps_signal_add64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value);
 void k3_qps_signal_write32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value);
@@ -103,22 +111,22 @@ void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset
  * p2p lanes. */
 void k3_qps_doorbell(k3_qps_t *qps, int peer, unsigned qp);
 
-/* --- waiting ------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 k3_status_t k3_qps_progress(k3_qps_t *qps, k3_error_t *err);
 
-/* One round of a polling loop that found nothing: progresses, and yields the core at once when ranks
- * outnumber cores, else after a few hundred rounds. Call it after each unsuccessful pass. */
+/* One round of a polling loop that found nothing: progresses, and yields the core at once when
+ * ranks outnumber cores, else after a few hundred rounds. Call it after each unsuccessful pass. */
 k3_status_t k3_qps_idle(k3_qps_t *qps, k3_error_t *err);
 
 /* Waits until all posted work has completed at its destination. */
 k3_status_t k3_qps_flush(k3_qps_t *qps, k3_error_t *err);
 k3_status_t k3_qps_flush_lane(k3_qps_t *qps, int peer, unsigned qp, k3_error_t *err);
 
-/* Where UCX emulates remote memory access in software (TCP), a peer's flush ends only while this rank
- * progresses. So no rank may enter a blocking MPI call while another may still be flushing: between
- * posting and the next blocking MPI call stands this barrier (collective), or the MPI call is a
- * non-blocking one that is completed here. Both progress, yield and wait for nothing else. */
+/* Where UCX emulates remote memory access in software (TCP), a peer's flush ends only while this
+ * rank progresses. So no rank may enter a blocking MPI call while another may still be flushing:
+ * between posting and the next blocking MPI call stands this barrier (collective), or the MPI call
+ * is a non-blocking one that is completed here. Both progress, yield and wait for nothing else. */
 k3_status_t k3_qps_barrier(k3_qps_t *qps, k3_error_t *err);
 k3_status_t k3_qps_complete(k3_qps_t *qps, MPI_Request *request, k3_error_t *err);
 
@@ -143,14 +151,14 @@ static inline void k3_signal_clear64(void *word)
     __atomic_store_n((uint64_t *)word, 0, __ATOMIC_RELAXED);
 }
 
-/* --- accounting ---------------------------------------------------------------------------------- */
+/* --- accounting ------------------------------------------------------------------------------- */
 
 /* Starts an iteration's span of a bank: later posts and completions are booked there, times are
- * relative to this moment. A span that is still open is ended first (with its flush). Posts outside any
- * span (warm-up, barriers) are carried out and not booked. */
+ * relative to this moment. A span that is still open is ended first (with its flush). Posts outside
+ * any span (warm-up, barriers) are carried out and not booked. */
 void k3_qps_bank_begin(k3_qps_t *qps, unsigned bank);
-/* Ends the span: adds this iteration's first post and last completion to the lanes' sums. Operations
- * still in flight are completed first (flush). */
+/* Ends the span: adds this iteration's first post and last completion to the lanes' sums.
+ * Operations still in flight are completed first (flush). */
 k3_status_t k3_qps_bank_end(k3_qps_t *qps, k3_error_t *err);
 
 /* Switches accounting during a run (instrument control); set-up value is config.accounting. */
@@ -168,8 +176,9 @@ typedef struct k3_lane_stats {
     double   first_post_us; /* sum over spans, from the span's begin */
     double   last_done_us;  /* sum over spans */
     double   busy_us;       /* sum over spans */
-    const k3_hist_t *hist;  /* post to completion of every message (not signals), ns; NULL when never
-                             * used. Beyond 64 MiB of histograms a rank's lanes to one peer share one. */
+    const k3_hist_t
+        *hist; /* post to completion of every message (not signals), ns; NULL when never
+                * used. Beyond 64 MiB of histograms a rank's lanes to one peer share one. */
 } k3_lane_stats_t;
 
 void     k3_qps_lane_stats(const k3_qps_t *qps, unsigned bank, int peer, unsigned qp,

@@ -79,7 +79,11 @@ static void close_span(k3_qps_t *qps)
 void k3_qps_bank_begin(k3_qps_t *qps, unsigned bank)
 {
     if (qps->span_open) {
-        k3_qps_drain(qps); /* a fault is kept for the next call that returns a status */
+        /* Only what is still in flight has times to come. A fault is kept for the next call that
+         * returns a status. */
+        if (qps->in_flight != 0) {
+            k3_qps_drain(qps);
+        }
         close_span(qps);
     }
     qps->bank_books = qps->books + (uint64_t)bank * qps->lane_count;

@@ -17,8 +17,8 @@ typedef struct k3_place {
 /* This process. */
 k3_status_t k3_place_find(k3_place_t *place, k3_error_t *err);
 
-/* Collective: gathers the places of all ranks at rank 0, places[size] there (NULL elsewhere); rank 0
- * frees with free(). */
+/* Collective: gathers the places of all ranks at rank 0, places[size] there (NULL elsewhere); rank
+ * 0 frees with free(). */
 k3_status_t k3_place_gather(const k3_world_t *world, const k3_place_t *own, k3_place_t **places_p,
                             k3_error_t *err);
 

@@ -1,8 +1,8 @@
 /* One thread per rank that ends the job when nothing moves.
  *
- * The measuring code calls k3_watchdog_tick at every step; it costs one store. When no tick came for
- * the limit, the thread prints rank, host and what the rank was doing, and ends the whole job with
- * exit code 4. `where` strings must live until the next tick. */
+ * The measuring code calls k3_watchdog_tick at every step; it costs one store. When no tick came
+ * for the limit, the thread prints rank, host and what the rank was doing, and ends the whole job
+ * with exit code 4. `where` strings must live until the next tick. */
 #ifndef K3_MPI_WATCHDOG_H
 #define K3_MPI_WATCHDOG_H
 
@@ -26,7 +26,8 @@ void k3_watchdog_alive(void);
 typedef void (*k3_watchdog_describe_t)(const void *arg, char *text, unsigned size);
 void k3_watchdog_describe(k3_watchdog_describe_t describe, const void *arg);
 
-/* Called once, on the watchdog's thread, just before the job is ended (to leave a partial record). */
+/* Called once, on the watchdog's thread, just before the job is ended (to leave a partial record).
+ */
 void k3_watchdog_on_fire(void (*action)(void *arg), void *arg);
 
 #endif

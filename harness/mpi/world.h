@@ -13,14 +13,14 @@ typedef struct k3_world {
     MPI_Comm comm; /* a duplicate of MPI_COMM_WORLD, owned */
     int      rank, size;
     char     host[K3_HOST_MAX];
-    int      nodes;          /* real nodes: groups of ranks with the same host identity */
-    int      node;           /* of this rank; nodes are numbered by their lowest rank */
+    int      nodes; /* real nodes: groups of ranks with the same host identity */
+    int      node;  /* of this rank; nodes are numbered by their lowest rank */
     int      local_rank, local_size;
-    int     *node_of;        /* [size], owned */
-    char   (*host_of)[K3_HOST_MAX]; /* [size], owned */
-    bool     oversubscribed; /* more ranks on a node than cores that they may use */
-    int      cores;          /* cores that the ranks of this node may use together */
-    const char *launcher;    /* "mpirun", "srun", "singleton" */
+    int     *node_of;             /* [size], owned */
+    char (*host_of)[K3_HOST_MAX]; /* [size], owned */
+    bool        oversubscribed;   /* more ranks on a node than cores that they may use */
+    int         cores;            /* cores that the ranks of this node may use together */
+    const char *launcher;         /* "mpirun", "srun", "singleton" */
 } k3_world_t;
 
 /* MPI_Init_thread, then checks that launcher and MPI agree on the number of ranks
@@ -39,10 +39,11 @@ void k3_world_die(const k3_world_t *world, const k3_error_t *err) __attribute__(
 
 /* Collective. Refuses texts that differ over ranks (options that must agree): names `what`, the two
  * values (smallest and largest when both are numbers) and a rank that holds each. */
-k3_status_t k3_world_same(const k3_world_t *world, const char *what, const char *text, k3_error_t *err);
+k3_status_t k3_world_same(const k3_world_t *world, const char *what, const char *text,
+                          k3_error_t *err);
 
-/* Bytes of memory that new allocations on this node may still take: MemAvailable, or what the control
- * group leaves if that is less. */
+/* Bytes of memory that new allocations on this node may still take: MemAvailable, or what the
+ * control group leaves if that is less. */
 unsigned long long k3_node_memory_available(void);
 
 #endif

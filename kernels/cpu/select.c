@@ -8,8 +8,8 @@ const char *const k3_kernels_isa_names[] = {"auto", "avx2", "scalar", NULL};
 static const k3_kernels_t *avx2_if_usable(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c")) {
+    /* F16C, older than AVX2, is in every CPU with it; not every compiler can ask for it. */
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
         return &k3_kernels_avx2;
     }
 #endif

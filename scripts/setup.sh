@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Installs what k3bench needs and is not there (scripts/packages). Asks nothing; does nothing when
+# all is there. As another user than root it installs nothing: it names the line that does and ends
+# with exit code 3.
+#
+#   scripts/setup.sh [build|test]      what to build and run, or also what the tests use (default)
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+purpose=${1:-test}
+case $purpose in
+build | test) ;;
+*) die 2 "\"$purpose\" is none of build, test" ;;
+esac
+
+# Names of the packages of KIND that are missing, one a line.
+missing_of() { # KIND
+    local package kind probe argument
+    while read -r package kind probe argument; do
+        case $package in '' | '#'*) continue ;; esac
+        if [ "$kind" = "$1" ] && ! "$probe" "$argument"; then
+            echo "$package"
+        fi
+    done <"$ROOT/scripts/packages"
+}
+
+missing_now() {
+    missing_of build
+    if [ "$purpose" = test ]; then
+        missing_of test
+    fi
+}
+
+install_all() { # PACKAGES
+    export DEBIAN_FRONTEND=noninteractive
+    say "installing: $*"
+    apt-get update -qq >&2 || die 3 "apt-get update failed"
+    apt-get install -y -qq --no-install-recommends "$@" >&2 || die 3 "apt-get install failed"
+}
+
+refuse() { # PACKAGES
+    printf '%s: missing packages; install them with\n  apt-get install --no-install-recommends %s\n' \
+        "$(basename "$0")" "$*" >&2
+    exit 3
+}
+
+mapfile -t missing < <(missing_now)
+if [ "${#missing[@]}" -gt 0 ]; then
+    if [ "$(id -u)" -ne 0 ] || ! has_tool apt-get; then
+        refuse "${missing[@]}"
+    fi
+    install_all "${missing[@]}"
+    mapfile -t missing < <(missing_now)
+    if [ "${#missing[@]}" -gt 0 ]; then
+        die 3 "still missing after the installation: ${missing[*]}"
+    fi
+fi
+mapfile -t optional < <(missing_of optional)
+say "packages: all there${optional:+; optional and not there: ${optional[*]}}"
+say "CUDA, HIP: this build is without them"
