@@ -120,7 +120,7 @@ size_t k3_expert_work_bytes(const k3_expert_shape_t *shape);
 const k3_kernels_t      *k3_kernels_cpu(const char *isa);
 extern const char *const k3_kernels_isa_names[]; /* "auto", "avx2", "scalar", NULL */
 
-/* --- dense layers: y = x W^T, W bf16 [n][k] row major ----------------------------------------- */
+/* --- dense layers: y = x W^T, W bf16 [n][k] row major ---------------------------------------- */
 
 typedef struct k3_dense k3_dense_t;
 

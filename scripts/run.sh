@@ -11,7 +11,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-main_job=(--model kimi-k3-mini --backend mooncake,deepep:ll,none,mpi,null --tp 8 --dp 2 --tokens 16)
+main_job=(--model kimi-k3-mini --backend "mooncake,deepep:ll,none,mpi,null" --tp 8 --dp 2 --tokens 16)
 ranks=${RANKS:-8}
 program=$ROOT/build/release/k3bench
 

@@ -69,7 +69,7 @@ static k3_status_t resolve_experts(const k3_layout_request_t *q, const k3_model_
     return K3_OK;
 }
 
-/* --- rows per rank ---------------------------------------------------------------------------- */
+/* --- rows per rank --------------------------------------------------------------------------- */
 
 /* Rows of a group over its ranks, the last ranks are filled up with padding. */
 static void spread_group(k3_layout_t *l, uint32_t group, uint64_t n)

@@ -26,7 +26,7 @@ static const struct {
 
 enum { TYPE_COUNT = sizeof(types) / sizeof(types[0]) };
 
-/* --- the header: a Python dictionary of three known keys -------------------------------------- */
+/* --- the header: a Python dictionary of three known keys ------------------------------------- */
 
 typedef struct header {
     const char *file; /* name for messages */
@@ -227,7 +227,7 @@ static k3_status_t parse_header(header_t *h)
     return h->at == h->end ? K3_OK : refuse(h, "something follows the header's dictionary");
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 /* Exactly `n` bytes; a file that ends early is malformed, one that fails is an I/O error. */
 static k3_status_t read_bytes(const header_t *h, FILE *file, void *to, uint64_t n, const char *what)
@@ -379,7 +379,7 @@ void k3_npy_free(k3_npy_t *array)
     memset(array, 0, sizeof(*array));
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 /* The longest header: 4 numbers of 20 digits and the fixed words stay below two blocks of 64. */
 static size_t compose_header(k3_npy_type_t type, unsigned dims, const uint64_t *shape,

@@ -40,7 +40,7 @@ struct k3_routing {
     uint64_t       assignments;
 };
 
-/* --- generators ------------------------------------------------------------------------------- */
+/* --- generators ------------------------------------------------------------------------------ */
 
 /* zipf falls with the place, so its places are shuffled; a lognormal spread has no order. */
 static k3_status_t create_weighted(k3_routing_t *r, const k3_routing_request_t *q, double value,
@@ -153,7 +153,7 @@ static k3_status_t create_generator(k3_routing_t *r, const k3_routing_request_t 
     return K3_OK;
 }
 
-/* --- traces ----------------------------------------------------------------------------------- */
+/* --- traces ---------------------------------------------------------------------------------- */
 
 static k3_status_t check_trace_form(const char *path, const k3_npy_t *a, const k3_routing_t *r,
                                     k3_error_t *err)
@@ -271,7 +271,7 @@ static k3_status_t create_trace(k3_routing_t *r, const k3_routing_request_t *q, 
     return status;
 }
 
-/* --- interface -------------------------------------------------------------------------------- */
+/* --- interface ------------------------------------------------------------------------------- */
 
 static k3_status_t check_sizes(const k3_routing_request_t *q, k3_error_t *err)
 {

@@ -33,8 +33,7 @@ void k3_split_models(const char *text, k3_list_t *list)
     list->count = kept;
 }
 
-/* --- one axis of the product
- * ------------------------------------------------------------------------------- */
+/* --- one axis of the product ----------------------------------------------------------------- */
 
 typedef enum axis_kind { TEXT, NUMBER, AUTO_NUMBER } axis_kind_t;
 

@@ -29,9 +29,7 @@ typedef struct run {
     double               timeout;
 } run_t;
 
-/* --- options
- * -----------------------------------------------------------------------------------------------
- */
+/* --- options --------------------------------------------------------------------------------- */
 
 static k3_status_t parse_switch(const run_t *run, const char *name, bool *on, k3_error_t *err)
 {
@@ -134,9 +132,7 @@ static k3_status_t prepare(run_t *run, k3_error_t *err)
     return k3_world_agree(&run->world, err);
 }
 
-/* --- one cell
- * ------------------------------------------------------------------------------------------------
- */
+/* --- one cell -------------------------------------------------------------------------------- */
 
 static void keep(run_t *run, json_t *cell)
 {
@@ -254,8 +250,7 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
     return err->status;
 }
 
-/* --- the launch
- * ---------------------------------------------------------------------------------------------- */
+/* --- the launch ------------------------------------------------------------------------------ */
 
 static k3_status_t run_cells(run_t *run, k3_error_t *err)
 {

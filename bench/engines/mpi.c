@@ -118,8 +118,7 @@ static k3_status_t mpi_create(const k3_engine_env_t *env, void **engine_p, k3_er
     return K3_OK;
 }
 
-/* --- dispatch
- * ------------------------------------------------------------------------------------------ */
+/* --- dispatch -------------------------------------------------------------------------------- */
 
 static void encode_rows(mpi_engine_t *e, const k3_rows_t *rows)
 {
@@ -255,8 +254,7 @@ static void mpi_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *wo
                                e->values + at, e->scales + at, e->out + at};
 }
 
-/* --- combine
- * --------------------------------------------------------------------------------------------- */
+/* --- combine --------------------------------------------------------------------------------- */
 
 static void reduce(mpi_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
 {

@@ -31,8 +31,7 @@ typedef struct slab_engine {
     const char     *waiting_for;
 } slab_engine_t;
 
-/* --- set-up
- * ---------------------------------------------------------------------------------------- */
+/* --- set-up ---------------------------------------------------------------------------------- */
 
 static void slab_destroy(void *engine)
 {
@@ -111,12 +110,12 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
         return err->status;
     }
     e->block = k3_qps_memory(e->qps);
+    e->soft = any_soft_lane(e);
     *engine_p = e;
     return K3_OK;
 }
 
-/* --- waiting
- * ---------------------------------------------------------------------------------------- */
+/* --- waiting --------------------------------------------------------------------------------- */
 
 static void describe_wait(const void *arg, char *text, unsigned size)
 {
@@ -187,8 +186,18 @@ static k3_status_t wait_words(slab_engine_t *e, const uint8_t *words, bool dispa
     return err->status;
 }
 
-/* --- dispatch
- * ---------------------------------------------------------------------------------------- */
+/* Where UCX emulates puts in software, a rank that computes or sits in MPI would keep its peers' data
+ * back: all finish together, and what that takes belongs to the wait. With hardware or mapped memory
+ * nothing is done here. */
+static k3_status_t finish_span(slab_engine_t *e, k3_error_t *err)
+{
+    if (e->soft && err->status == K3_OK && k3_qps_bank_end(e->qps, err) == K3_OK) {
+        k3_qps_barrier(e->qps, err);
+    }
+    return err->status;
+}
+
+/* --- dispatch -------------------------------------------------------------------------------- */
 
 /* Each row is brought to its record once; all its copies are sent from there. */
 static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint8_t *send)
@@ -307,8 +316,7 @@ static k3_status_t slab_dispatch(void *engine, const k3_rows_t *rows, k3_error_t
     return err->status == K3_OK ? check_counts(e, err) : err->status;
 }
 
-/* --- experts
- * ------------------------------------------------------------------------------------------- */
+/* --- experts --------------------------------------------------------------------------------- */
 
 /* Rows are consumed where they arrived; results go where the combine sends from. */
 static void slab_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *work)
@@ -335,8 +343,7 @@ static void slab_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *w
     *work = (k3_expert_rows_t){n, e->env.cell->dispatch_format, e->values, e->scales, e->out};
 }
 
-/* --- combine
- * ------------------------------------------------------------------------------------------ */
+/* --- combine --------------------------------------------------------------------------------- */
 
 /* The rows of one (local expert, source) range go back to the source, to the slots (expert, its
  * row). */

@@ -117,8 +117,7 @@ static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     }
 }
 
-/* --- the engine
- * ------------------------------------------------------------------------------------ */
+/* --- the engine ------------------------------------------------------------------------------ */
 
 /* Rows that arrive at `rank`, over all sources: what packed receive buffers must hold. */
 uint64_t k3_rows_arriving(const k3_cell_t *cell, uint32_t rank)

@@ -20,8 +20,7 @@ static const char *text_or(const char *text, const char *fallback)
     return text != NULL ? text : fallback;
 }
 
-/* --- layout, rows, nodes
- * --------------------------------------------------------------------------- */
+/* --- layout, rows, nodes --------------------------------------------------------------------- */
 
 static k3_status_t resolve_layout(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
@@ -84,8 +83,7 @@ static k3_status_t resolve_bound(const k3_cell_request_t *q, k3_cell_t *cell, k3
     return K3_OK;
 }
 
-/* --- formats and runner
- * ---------------------------------------------------------------------------- */
+/* --- formats and runner ---------------------------------------------------------------------- */
 
 static k3_status_t resolve_format(const char *option, const char *text, unsigned allowed,
                                   k3_format_t fallback, uint32_t width, const k3_profile_t *profile,
@@ -132,8 +130,7 @@ static k3_status_t resolve_formats(const k3_cell_request_t *q, k3_cell_t *cell, 
     return k3_runner_find(text_or(q->runner, "auto"), p, &cell->runner, err);
 }
 
-/* --- path, queue pairs, limits
- * ----------------------------------------------------------------------- */
+/* --- path, queue pairs, limits --------------------------------------------------------------- */
 
 static k3_status_t resolve_path(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
@@ -195,8 +192,7 @@ static k3_status_t refuse_cp(const k3_cell_t *cell, k3_error_t *err)
     return K3_OK;
 }
 
-/* --- names
- * ------------------------------------------------------------------------------------------- */
+/* --- names ----------------------------------------------------------------------------------- */
 
 static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {

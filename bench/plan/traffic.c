@@ -37,8 +37,7 @@ static void count_rows(k3_traffic_t *t, uint32_t origin)
     }
 }
 
-/* --- slab: one message for each (row, expert), one signal for each (expert, source)
- * -------------------- */
+/* --- slab: one message for each (row, expert), one signal for each (expert, source) ---------- */
 
 /* Doorbells of one (expert, source) range with n messages: decisions.md 15 and 16. */
 static uint64_t doorbells_of(const k3_profile_t *p, uint64_t n)
@@ -96,8 +95,7 @@ static void visit_slab(const k3_traffic_t *t, uint32_t origin, k3_flow_visit_t v
     }
 }
 
-/* --- mpi: counts by MPI_Alltoall, packed rows by MPI_Alltoallv, both ways
- * --------------------------------- */
+/* --- mpi: counts by MPI_Alltoall, packed rows by MPI_Alltoallv, both ways -------------------- */
 
 static void visit_mpi(const k3_traffic_t *t, uint32_t origin, k3_flow_visit_t visit, void *arg)
 {
@@ -151,9 +149,7 @@ void k3_traffic_origin(k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t v
     }
 }
 
-/* --- sums
- * -------------------------------------------------------------------------------------------------
- */
+/* --- sums ------------------------------------------------------------------------------------ */
 
 typedef struct totals {
     const k3_cell_t *cell;

@@ -35,8 +35,7 @@ void        k3_traffic_close(k3_traffic_t *traffic);
  * (index 0) for each peer that gets rows. */
 void k3_traffic_origin(k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 
-/* --- sums over all ranks
- * -------------------------------------------------------------------------- */
+/* --- sums over all ranks --------------------------------------------------------------------- */
 
 typedef struct k3_traffic_sum {
     uint64_t messages, signals, doorbells; /* doorbells: K3_DOORBELLS_UNKNOWN when any lane's is */

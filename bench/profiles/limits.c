@@ -7,7 +7,7 @@
 
 enum { LIST_TEXT = 160 };
 
-/* --- queue pairs ------------------------------------------------------------------------------ */
+/* --- queue pairs ----------------------------------------------------------------------------- */
 
 static uint32_t local_experts(uint32_t ranks, uint32_t experts)
 {
@@ -122,7 +122,7 @@ k3_status_t k3_profile_qps(const k3_profile_t *p, uint32_t ranks, uint32_t exper
     return K3_OK;
 }
 
-/* --- limits ----------------------------------------------------------------------------------- */
+/* --- limits ---------------------------------------------------------------------------------- */
 
 static bool lifted(const k3_profile_t *p, const k3_limit_facts_t *f, unsigned bit)
 {

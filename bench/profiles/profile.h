@@ -219,7 +219,7 @@ typedef struct k3_profile {
     k3_limits_t limits;
 } k3_profile_t;
 
-/* --- the registry: one row per backend:mode --------------------------------------------------- */
+/* --- the registry: one row per backend:mode -------------------------------------------------- */
 
 unsigned            k3_registry_count(void);
 const k3_profile_t *k3_registry_at(unsigned i);
@@ -240,8 +240,7 @@ const char *k3_completion_name(k3_completion_t completion);
 const char *k3_weights_at_name(k3_weights_at_t weights);
 const char *k3_fault_action_name(k3_fault_action_t action);
 
-/* --- what follows from a record
- * ------------------------------------------------------------------- */
+/* --- what follows from a record -------------------------------------------------------------- */
 
 /* Bytes of values and scales, and of the whole record as posted, of one dispatched / returned row.
  */

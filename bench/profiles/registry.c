@@ -97,7 +97,7 @@ k3_status_t k3_registry_find(const char *name, const k3_profile_t **profile_p, k
     return refuse_unknown(name, err);
 }
 
-/* --- names ------------------------------------------------------------------------------------ */
+/* --- names ----------------------------------------------------------------------------------- */
 
 #define NAME_OF(table, value)                                                                      \
     ((unsigned)(value) < sizeof(table) / sizeof((table)[0]) ? (table)[(unsigned)(value)]           \

@@ -6,9 +6,7 @@
 
 #include "harness/base/memory.h"
 
-/* --- phases
- * -------------------------------------------------------------------------------------------------
- */
+/* --- phases ---------------------------------------------------------------------------------- */
 
 typedef struct timed {
     double us;
@@ -76,9 +74,7 @@ static k3_status_t collect_phases(const k3_region_t *r, double *const *local, k3
     return k3_world_agree(r->world, err);
 }
 
-/* --- lanes
- * --------------------------------------------------------------------------------------------------
- */
+/* --- lanes ----------------------------------------------------------------------------------- */
 
 typedef struct planned {
     const k3_region_t *region;
@@ -274,8 +270,7 @@ static void describe_transports(const k3_region_t *r, k3_qps_t *qps, k3_measurem
     }
 }
 
-/* --- waits, memory, set-up
- * ------------------------------------------------------------------------------------ */
+/* --- waits, memory, set-up ------------------------------------------------------------------- */
 
 static k3_status_t collect_waits(const k3_region_t *r, k3_measurement_t *out, k3_error_t *err)
 {

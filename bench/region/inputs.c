@@ -82,9 +82,7 @@ void k3_input_partial(const k3_model_t *model, uint64_t seed, uint64_t payload, 
     lattice_row(key, lattice_of_rms(1.0 / sqrt((double)attn_tp)), 0, model->hidden, out);
 }
 
-/* --- dense tensors
- * ---------------------------------------------------------------------------------
- */
+/* --- dense tensors --------------------------------------------------------------------------- */
 
 void k3_tensor_shape(const k3_model_t *model, k3_tensor_t tensor, uint32_t *rows, uint32_t *columns)
 {

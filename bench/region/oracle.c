@@ -39,9 +39,7 @@ struct k3_oracle {
     uint16_t *combined;     /* wanted combined rows */
 };
 
-/* --- life
- * -------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static uint32_t max_u32(uint32_t a, uint32_t b)
 {
@@ -126,8 +124,7 @@ void k3_oracle_destroy(k3_oracle_t *o)
     k3_free(o);
 }
 
-/* --- comparing one row of one stage: want and got hold it
- * ---------------------------------------- */
+/* --- comparing one row of one stage: want and got hold it ------------------------------------ */
 
 static double capped(double error)
 {
@@ -270,8 +267,7 @@ static void wanted_bf16(k3_oracle_t *o, const double *row, size_t n)
     }
 }
 
-/* --- the stages: each over the rows of the batch that have what it needs
- * ------------------------ */
+/* --- the stages: each over the rows of the batch that have what it needs --------------------- */
 
 static void check_x(k3_oracle_t *o)
 {
@@ -410,8 +406,7 @@ static void check_combined(k3_oracle_t *o)
     o->count = all;
 }
 
-/* --- output
- * ------------------------------------------------------------------------------------ */
+/* --- output ---------------------------------------------------------------------------------- */
 
 /* The measured combined row, normed, as input of the up projection. */
 static void norm_row(k3_oracle_t *o, const uint16_t *combined, float *out)
@@ -536,8 +531,7 @@ static void check_output(k3_oracle_t *o)
     }
 }
 
-/* --- batches
- * ----------------------------------------------------------------------------------- */
+/* --- batches --------------------------------------------------------------------------------- */
 
 static void check_batch(k3_oracle_t *o, const k3_measured_row_t *rows, size_t n, k3_check_t *check)
 {

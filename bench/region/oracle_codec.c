@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- single values
- * --------------------------------------------------------------------------------- */
+/* --- single values --------------------------------------------------------------------------- */
 
 /* To a multiple of `step`; rint rounds ties to even in the default mode. */
 static double round_to(double value, double step)
@@ -81,9 +80,7 @@ double k3_oracle_round_e2m1(double value)
     return saturate(round_float(value, 2, -1), 6.0);
 }
 
-/* --- codes
- * -----------------------------------------------------------------------------------------
- */
+/* --- codes ----------------------------------------------------------------------------------- */
 
 /* Sign, exponent and fraction of a small float; exponent 0 holds multiples of the finest step. */
 static double small_float(unsigned code, int exponent_bits, int fraction_bits, int bias)
@@ -113,9 +110,7 @@ float k3_oracle_e8m0_value(uint8_t code)
     return code == 255 ? NAN : (float)ldexp(1.0, (int)code - 127);
 }
 
-/* --- rows
- * ------------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 typedef double round_fn(double value);
 

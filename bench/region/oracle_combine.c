@@ -97,9 +97,7 @@ void k3_oracle_combine_destroy(k3_oracle_combine_t *c)
     k3_free(c);
 }
 
-/* --- the key of a wanted row
- * -------------------------------------------------------------------------
- */
+/* --- the key of a wanted row ----------------------------------------------------------------- */
 
 static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_row_t *row)
 {
@@ -134,8 +132,7 @@ static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_ro
     return key;
 }
 
-/* --- expert results
- * -------------------------------------------------------------------------------- */
+/* --- expert results -------------------------------------------------------------------------- */
 
 static uint16_t *result(const k3_oracle_combine_t *c, size_t row, uint32_t k, uint32_t slice)
 {
@@ -263,9 +260,7 @@ static void run_experts(k3_oracle_combine_t *c, size_t pairs)
     }
 }
 
-/* --- the sums
- * --------------------------------------------------------------------------------------
- */
+/* --- the sums -------------------------------------------------------------------------------- */
 
 /* sum += weight * y, product and sum rounded to f32 each. By way of f64, which changes neither and
  * keeps a compiler from fusing them. */

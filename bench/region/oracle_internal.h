@@ -6,9 +6,7 @@
 #include "bench/region/inputs.h"
 #include "bench/region/oracle.h"
 
-/* --- oracle_dense.c: sums and dense layers
- * --------------------------------------------------------
- */
+/* --- oracle_dense.c: sums and dense layers --------------------------------------------------- */
 
 double k3_oracle_dot32(const float *a, const float *b); /* 32 products */
 double k3_oracle_dot(const float *a, const float *b, size_t n);
@@ -33,9 +31,7 @@ k3_oracle_part_t k3_oracle_whole(const k3_model_t *model, k3_tensor_t tensor);
 void k3_oracle_dense_run(k3_oracle_dense_t *dense, k3_tensor_t tensor, k3_oracle_part_t part,
                          size_t n, const float *x, double *out, size_t stride);
 
-/* --- oracle_expert.c: the routed experts
- * ----------------------------------------------------------
- */
+/* --- oracle_expert.c: the routed experts ----------------------------------------------------- */
 
 typedef struct k3_oracle_expert k3_oracle_expert_t;
 
@@ -49,9 +45,7 @@ void        k3_oracle_expert_destroy(k3_oracle_expert_t *expert);
 void k3_oracle_expert_run(k3_oracle_expert_t *work, uint32_t expert, uint32_t begin, uint32_t end,
                           size_t n, const float *const *x, uint16_t *const *y);
 
-/* --- oracle_combine.c: wanted combined rows
- * --------------------------------------------------------
- */
+/* --- oracle_combine.c: wanted combined rows -------------------------------------------------- */
 
 typedef enum k3_oracle_rule {
     K3_RULE_ORIGIN, /* bf16 of the weighted sum over k in f32 */
@@ -77,9 +71,7 @@ void k3_oracle_combine_run(k3_oracle_combine_t *combine, const k3_measured_row_t
 bool k3_oracle_combine_term(const k3_oracle_combine_t *combine, const k3_measured_row_t *row,
                             size_t i, uint32_t k, float *term);
 
-/* --- oracle_cache.c: wanted rows that are known already
- * -------------------------------------------
- */
+/* --- oracle_cache.c: wanted rows that are known already -------------------------------------- */
 
 typedef struct k3_oracle_key {
     uint64_t a, b;
@@ -89,8 +81,7 @@ void k3_oracle_key_add(k3_oracle_key_t *key, const void *data, size_t bytes);
 bool k3_oracle_cache_get(k3_oracle_key_t key, size_t n, uint16_t *row);
 void k3_oracle_cache_put(k3_oracle_key_t key, size_t n, const uint16_t *row);
 
-/* --- oracle_tolerance.c
- * --------------------------------------------------------------------------- */
+/* --- oracle_tolerance.c ---------------------------------------------------------------------- */
 
 typedef struct k3_oracle_limits {
     double element[K3_STAGE_COUNT], row[K3_STAGE_COUNT];
@@ -98,8 +89,7 @@ typedef struct k3_oracle_limits {
 
 void k3_oracle_limits(const k3_cell_t *cell, bool stand_in, k3_oracle_limits_t *limits);
 
-/* --- oracle_diagnosis.c: what kind of wrong a row is
- * ------------------------------------------------ */
+/* --- oracle_diagnosis.c: what kind of wrong a row is ----------------------------------------- */
 
 enum { K3_DIAGNOSIS_TEXT = sizeof(((k3_check_t *)0)->diagnosis) };
 

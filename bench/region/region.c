@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* --- before the router
- * --------------------------------------------------------------------------------- */
+/* --- before the router ----------------------------------------------------------------------- */
 
 static void attention_fast(k3_region_t *r)
 {
@@ -44,8 +43,7 @@ static void attention_fallback(k3_region_t *r)
     }
 }
 
-/* --- router and projections
- * ------------------------------------------------------------------------------ */
+/* --- router and projections ------------------------------------------------------------------ */
 
 /* The gate runs in full. When the routing is prescribed its ids replace the gate's own, with the
  * raw scores of these experts as weights. */
@@ -102,8 +100,7 @@ static void shared_expert(k3_region_t *r, uint16_t *out)
     k3_span_end(&r->spans, K3_PHASE_SHARED_EXPERT);
 }
 
-/* --- dispatch, experts, combine
- * ----------------------------------------------------------------------------- */
+/* --- dispatch, experts, combine -------------------------------------------------------------- */
 
 /* y = bf16(x * factor): every expert has its own factor, so that no identity and no mix-up passes.
  */
@@ -200,8 +197,7 @@ static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
     return err->status;
 }
 
-/* --- after the combine
- * ------------------------------------------------------------------------------------- */
+/* --- after the combine ----------------------------------------------------------------------- */
 
 /* Latent partial sums and the shared expert's lie in one buffer and are reduced together. A
  * complete combine is left out, unless a historical rule reduces it again. */
@@ -268,9 +264,7 @@ static void restore(k3_region_t *r)
     }
 }
 
-/* --- components
- * -----------------------------------------------------------------------------------------------
- */
+/* --- components ------------------------------------------------------------------------------ */
 
 static k3_status_t run_region(k3_region_t *r, k3_error_t *err)
 {

@@ -5,8 +5,7 @@
 #include "bench/region/region.h"
 #include "harness/base/memory.h"
 
-/* --- tables
- * ---------------------------------------------------------------------------------------------- */
+/* --- tables ---------------------------------------------------------------------------------- */
 
 static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
 {
@@ -91,9 +90,7 @@ static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
     return K3_OK;
 }
 
-/* --- engine
- * ------------------------------------------------------------------------------------------------
- */
+/* --- engine ---------------------------------------------------------------------------------- */
 
 static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *options,
                                  k3_error_t *err)
@@ -190,9 +187,7 @@ void k3_region_destroy(k3_region_t *r)
     r->attn.comm = r->all.comm = MPI_COMM_NULL;
 }
 
-/* --- inputs
- * -------------------------------------------------------------------------------------------------
- */
+/* --- inputs ---------------------------------------------------------------------------------- */
 
 static void fill_partial(k3_region_t *r, uint64_t payload)
 {

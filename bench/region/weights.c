@@ -23,8 +23,7 @@ void k3_weights_destroy(k3_weights_t *w)
     memset(w, 0, sizeof(*w));
 }
 
-/* --- experts
- * ----------------------------------------------------------------------------------------- */
+/* --- experts --------------------------------------------------------------------------------- */
 
 void k3_weights_expert(const k3_weights_t *w, uint32_t local_expert, k3_expert_weights_t *expert)
 {
@@ -88,8 +87,7 @@ static k3_status_t fill_experts(const k3_cell_t *cell, uint32_t rank, k3_weights
     return K3_OK;
 }
 
-/* --- dense parts
- * --------------------------------------------------------------------------------------- */
+/* --- dense parts ----------------------------------------------------------------------------- */
 
 /* Rows [row0, row0 + rows) and columns [begin, end) of a tensor. */
 static k3_status_t fill_tensor(const k3_cell_t *cell, k3_tensor_t tensor, uint32_t row0,
@@ -172,8 +170,7 @@ static k3_status_t fill_shared(const k3_cell_t *cell, uint32_t rank, uint64_t ro
     return K3_OK;
 }
 
-/* --- which weights a cell needs
- * --------------------------------------------------------------------------- */
+/* --- which weights a cell needs -------------------------------------------------------------- */
 
 static void write_key(const k3_cell_t *cell, uint32_t rank, char key[K3_WEIGHTS_KEY_MAX])
 {

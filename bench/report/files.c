@@ -12,8 +12,7 @@ static const char *text_of(const json_t *object, const char *name)
     return text != NULL ? text : "";
 }
 
-/* --- CSV (RFC 4180)
- * -------------------------------------------------------------------------------------------- */
+/* --- CSV (RFC 4180) -------------------------------------------------------------------------- */
 
 static void csv_text(const char *text, FILE *out)
 {
@@ -150,9 +149,7 @@ void k3_report_csv(json_t *const *documents, size_t count, FILE *out)
     }
 }
 
-/* --- Markdown
- * -------------------------------------------------------------------------------------------------
- */
+/* --- Markdown -------------------------------------------------------------------------------- */
 
 /* Text from a record is not markup. */
 static void md_text(const char *text, FILE *out)

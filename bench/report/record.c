@@ -32,8 +32,7 @@ void k3_record_status(json_t *object, const char *status, const char *reason)
     json_object_set_new(object, "reason", k3_json_string(reason));
 }
 
-/* --- what was asked and planned
- * -------------------------------------------------------------------------------- */
+/* --- what was asked and planned -------------------------------------------------------------- */
 
 static json_t *record_model(const k3_model_t *m)
 {
@@ -212,8 +211,7 @@ json_t *k3_record_refused(const k3_cell_request_t *q, const k3_error_t *err)
     return o;
 }
 
-/* --- what was measured
- * -------------------------------------------------------------------------------------- */
+/* --- what was measured ----------------------------------------------------------------------- */
 
 static json_t *record_check(const k3_cell_t *cell, const k3_measurement_t *m, k3_check_mode_t mode)
 {

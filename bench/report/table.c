@@ -69,8 +69,7 @@ static const char *time_text(bool known, double us, char *text, size_t size)
     return text;
 }
 
-/* --- which cells can be compared with the eye
- * ------------------------------------------------------------ */
+/* --- which cells can be compared with the eye ------------------------------------------------ */
 
 /* The phase that a component is judged by. */
 static const char *headline(const json_t *cell)
@@ -118,8 +117,7 @@ static bool is_fastest(const json_t *cells, const json_t *cell)
     return true;
 }
 
-/* --- measured cells
- * ---------------------------------------------------------------------------------------- */
+/* --- measured cells -------------------------------------------------------------------------- */
 
 static void print_head(FILE *out)
 {
@@ -208,8 +206,7 @@ static bool was_measured(const json_t *cell)
     return json_is_array(json_object_get(cell, "phases"));
 }
 
-/* --- below the table
- * ------------------------------------------------------------------------------------------ */
+/* --- below the table ------------------------------------------------------------------------- */
 
 /* The lane that finished last, by its mean over iterations. */
 static void print_slowest_lane(const json_t *cell, FILE *out)
@@ -309,8 +306,7 @@ void k3_table_print(const json_t *document, FILE *out, bool colour)
     }
 }
 
-/* --- planned cells
- * ------------------------------------------------------------------------------------------ */
+/* --- planned cells --------------------------------------------------------------------------- */
 
 static void print_planned(const json_t *cell, FILE *out)
 {

@@ -118,7 +118,7 @@ static char same(char c)
     return c;
 }
 
-/* --- storing ---------------------------------------------------------------------------------- */
+/* --- storing --------------------------------------------------------------------------------- */
 
 /* Sources come in any order: a value yields to one of the same or a higher origin. `where` names
  * the source in messages. */
@@ -155,7 +155,7 @@ static void store_defaults(k3_options_t *options)
     }
 }
 
-/* --- the command line ------------------------------------------------------------------------- */
+/* --- the command line ------------------------------------------------------------------------ */
 
 typedef struct words {
     int    argc;
@@ -261,7 +261,7 @@ static k3_status_t read_command_line(k3_options_t *options, int argc, char **arg
     return K3_OK;
 }
 
-/* --- the environment -------------------------------------------------------------------------- */
+/* --- the environment ------------------------------------------------------------------------- */
 
 static k3_status_t refuse_variable(const k3_option_table_t *table, const char *variable,
                                    size_t length, k3_error_t *err)
@@ -338,7 +338,7 @@ static k3_status_t read_environment(k3_options_t *options, k3_error_t *err)
     return K3_OK;
 }
 
-/* --- the file --------------------------------------------------------------------------------- */
+/* --- the file -------------------------------------------------------------------------------- */
 
 static k3_status_t refuse_key(const k3_option_table_t *table, const char *path, int line,
                               const char *key, const char *name, k3_error_t *err)
@@ -396,7 +396,7 @@ static k3_status_t read_file(k3_options_t *options, k3_error_t *err)
     return k3_ini_read(options->slots[i].value, read_entry, options, err);
 }
 
-/* --- the object ------------------------------------------------------------------------------- */
+/* --- the object ------------------------------------------------------------------------------ */
 
 k3_status_t k3_options_parse(const k3_option_table_t *table, int argc, char **argv,
                              k3_options_t **options_p, k3_error_t *err)

@@ -57,7 +57,7 @@ const char *k3_options_positional(const k3_options_t *options, size_t i);
 /* Prints the options of the table's command, wrapped to 100 columns. */
 void k3_options_help(const k3_option_table_t *table, FILE *out);
 
-/* --- values ----------------------------------------------------------------------------------- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 /* A whole number with an optional suffix k, M, G (powers of ten) or Ki, Mi, Gi; nothing else may
  * follow. The message names the option, the text and the bounds. */

@@ -29,7 +29,7 @@ double k3_percentile(const double *sorted, size_t n, double q);
  * `level` under the binomial(n, 1/2); false if no such interval exists. */
 bool k3_median_interval(size_t n, double level, size_t *low, size_t *high);
 
-/* --- log-linear histogram --------------------------------------------------------------------- */
+/* --- log-linear histogram -------------------------------------------------------------------- */
 
 /* Values are whole nanoseconds. Below 2^K3_HIST_SUB_BITS a bucket is one value wide; above, each
  * power of two is cut into 2^K3_HIST_SUB_BITS buckets, so a value read back (the bucket's middle)

@@ -29,7 +29,7 @@
 #include "harness/base/status.h"
 #include "harness/mpi/world.h"
 
-/* --- the fabric: UCX context and what a launch knows about it --------------------------------- */
+/* --- the fabric: UCX context and what a launch knows about it -------------------------------- */
 
 typedef struct k3_fabric k3_fabric_t;
 
@@ -40,7 +40,7 @@ void        k3_fabric_close(k3_fabric_t *fabric);
 const char *k3_fabric_version_compiled(void); /* "1.13": the headers name no more than the API */
 const char *k3_fabric_version_loaded(void);   /* "1.13.1" */
 
-/* --- a set of queue pairs --------------------------------------------------------------------- */
+/* --- a set of queue pairs -------------------------------------------------------------------- */
 
 typedef enum k3_lane_kind { K3_LANE_SELF, K3_LANE_P2P, K3_LANE_QP } k3_lane_kind_t;
 const char *k3_lane_kind_name(k3_lane_kind_t kind); /* "self", "p2p", "qp" */
@@ -92,7 +92,7 @@ void k3_qps_order_result(const k3_qps_t *qps, uint64_t *rounds, uint64_t *overta
 void k3_qps_setup_times(const k3_qps_t *qps, double *registration_us, double *connection_us,
                         double *selftest_us);
 
-/* --- posting ---------------------------------------------------------------------------------- */
+/* --- posting --------------------------------------------------------------------------------- */
 
 /* Copies `bytes` from local memory to `offset` of the peer's block. `payload` is the part of the
  * bytes that is values and scales. The local memory must stay unchanged until the lane was flushed
@@ -111,7 +111,7 @@ void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset
  * p2p lanes. */
 void k3_qps_doorbell(k3_qps_t *qps, int peer, unsigned qp);
 
-/* --- waiting ---------------------------------------------------------------------------------- */
+/* --- waiting --------------------------------------------------------------------------------- */
 
 k3_status_t k3_qps_progress(k3_qps_t *qps, k3_error_t *err);
 
@@ -151,7 +151,7 @@ static inline void k3_signal_clear64(void *word)
     __atomic_store_n((uint64_t *)word, 0, __ATOMIC_RELAXED);
 }
 
-/* --- accounting ------------------------------------------------------------------------------- */
+/* --- accounting ------------------------------------------------------------------------------ */
 
 /* Starts an iteration's span of a bank: later posts and completions are booked there, times are
  * relative to this moment. A span that is still open is ended first (with its flush). Posts outside

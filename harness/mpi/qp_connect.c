@@ -46,7 +46,7 @@ static const void *key_in(const directory_t *directory, int rank)
            padded(directory->cards[rank].address_bytes);
 }
 
-/* --- exchange --------------------------------------------------------------------------------- */
+/* --- exchange -------------------------------------------------------------------------------- */
 
 static k3_status_t directory_place(directory_t *directory, int size, k3_error_t *err)
 {
@@ -117,7 +117,7 @@ static k3_status_t build_directory(k3_qps_t *qps, directory_t *directory, k3_err
     return err->status;
 }
 
-/* --- endpoints -------------------------------------------------------------------------------- */
+/* --- endpoints ------------------------------------------------------------------------------- */
 
 static k3_status_t open_endpoint(k3_qps_t *qps, const directory_t *directory, int peer,
                                  ucp_ep_h *ep_p, k3_error_t *err)
@@ -213,7 +213,7 @@ static k3_status_t connect_all(k3_qps_t *qps, const k3_qps_config_t *config,
     return K3_OK;
 }
 
-/* --- wiring ----------------------------------------------------------------------------------- */
+/* --- wiring ---------------------------------------------------------------------------------- */
 
 static void wire_lane(k3_qps_t *qps, k3_lane_t *lane)
 {
@@ -289,7 +289,7 @@ k3_status_t k3_lanes_connect(k3_qps_t *qps, const k3_qps_config_t *config, k3_er
     return err->status;
 }
 
-/* --- the way back ----------------------------------------------------------------------------- */
+/* --- the way back ---------------------------------------------------------------------------- */
 
 typedef struct closing {
     ucs_status_ptr_t requests[CLOSE_BATCH];

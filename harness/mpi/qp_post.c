@@ -10,7 +10,7 @@ static inline uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* --- booking ---------------------------------------------------------------------------------- */
+/* --- booking --------------------------------------------------------------------------------- */
 
 /* The book of a lane in the open span; puts the lane on the span's list at its first post. */
 static inline k3_book_t *open_book(k3_qps_t *qps, const k3_lane_t *lane, uint64_t posted)
@@ -81,7 +81,7 @@ void k3_op_done(void *request, ucs_status_t status, void *user_data)
     ucp_request_free(request);
 }
 
-/* --- posts ------------------------------------------------------------------------------------ */
+/* --- posts ----------------------------------------------------------------------------------- */
 
 /* Fault injection: holds the lane for (factor - 1) times what the post took, a microsecond at
  * least. */

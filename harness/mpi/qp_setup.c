@@ -20,7 +20,7 @@ const char *k3_signal_order_name(k3_signal_order_t order)
     return order == K3_ORDER_FENCE ? "fence" : "flush";
 }
 
-/* --- checks ----------------------------------------------------------------------------------- */
+/* --- checks ---------------------------------------------------------------------------------- */
 
 static k3_status_t check_config(const k3_qps_config_t *config, const k3_world_t *world,
                                 k3_error_t *err)
@@ -71,7 +71,7 @@ static k3_status_t check_same(const k3_qps_config_t *config, const k3_world_t *w
     return err->status;
 }
 
-/* --- parts ------------------------------------------------------------------------------------ */
+/* --- parts ----------------------------------------------------------------------------------- */
 
 static k3_status_t alloc_ops(k3_qps_t *qps, k3_error_t *err)
 {
@@ -151,7 +151,7 @@ static void arm_fault(k3_qps_t *qps, const k3_qps_config_t *config)
     }
 }
 
-/* --- create and destroy ----------------------------------------------------------------------- */
+/* --- create and destroy ---------------------------------------------------------------------- */
 
 /* Local parts first, one agreement, then the collective parts. */
 static k3_status_t build(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_t *err)
@@ -233,7 +233,7 @@ void k3_qps_destroy(k3_qps_t *qps)
     k3_free(qps);
 }
 
-/* --- questions -------------------------------------------------------------------------------- */
+/* --- questions ------------------------------------------------------------------------------- */
 
 void *k3_qps_memory(k3_qps_t *qps)
 {

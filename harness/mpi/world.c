@@ -26,7 +26,7 @@ typedef struct identity {
     char boot[BOOT_ID_SIZE];
 } identity_t;
 
-/* --- who sits where --------------------------------------------------------------------------- */
+/* --- who sits where -------------------------------------------------------------------------- */
 
 static void find_identity(identity_t *id)
 {
@@ -139,7 +139,7 @@ static k3_status_t find_nodes(k3_world_t *world, k3_error_t *err)
     return err->status;
 }
 
-/* --- start and end ---------------------------------------------------------------------------- */
+/* --- start and end --------------------------------------------------------------------------- */
 
 k3_status_t k3_world_init(int *argc, char ***argv, k3_world_t *world, k3_error_t *err)
 {
@@ -186,7 +186,7 @@ void k3_world_finalize(k3_world_t *world)
     MPI_Finalize();
 }
 
-/* --- one outcome for all ---------------------------------------------------------------------- */
+/* --- one outcome for all --------------------------------------------------------------------- */
 
 k3_status_t k3_world_agree(const k3_world_t *world, k3_error_t *err)
 {
@@ -232,7 +232,7 @@ void k3_world_die(const k3_world_t *world, const k3_error_t *err)
     _exit(die_code);
 }
 
-/* --- options that must agree ------------------------------------------------------------------ */
+/* --- options that must agree ----------------------------------------------------------------- */
 
 static uint64_t hash_text(const char *text)
 {

@@ -19,7 +19,7 @@ enum { SIGNIFICANT_DIGITS = 9 };
 #define READ_LIMIT ((uint64_t)1 << 30)
 #define DUMP_FLAGS (JSON_INDENT(1) | JSON_REAL_PRECISION(SIGNIFICANT_DIGITS))
 
-/* --- values ----------------------------------------------------------------------------------- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 json_t *k3_json_number(double value)
 {
@@ -105,7 +105,7 @@ json_t *k3_json_list_of_strings(const char *const *texts, size_t count)
     return list;
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 static k3_status_t fail_io(const char *path, const char *what, k3_error_t *err)
 {
@@ -290,7 +290,7 @@ k3_status_t k3_document_check_path(const char *path, k3_error_t *err)
     return K3_OK;
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 typedef struct source {
     int      fd;

@@ -16,7 +16,7 @@
 
 enum { FACT_BYTES = 512 };
 
-/* --- small files of the kernel ---------------------------------------------------------------- */
+/* --- small files of the kernel --------------------------------------------------------------- */
 
 /* The first line, without the newline; false when there is none. */
 static bool read_line(const char *path, char text[FACT_BYTES])
@@ -63,7 +63,7 @@ static json_t *line_of(const char *path)
     return read_line(path, text) ? k3_json_string(text) : json_null();
 }
 
-/* --- stable facts ----------------------------------------------------------------------------- */
+/* --- stable facts ---------------------------------------------------------------------------- */
 
 static json_t *memory_gib(void)
 {
@@ -92,7 +92,7 @@ static json_t *stable_facts(const k3_machine_t *machine)
     return facts;
 }
 
-/* --- volatile facts --------------------------------------------------------------------------- */
+/* --- volatile facts -------------------------------------------------------------------------- */
 
 /* The word in brackets of "always [madvise] never". */
 static json_t *chosen_of(const char *path)
@@ -237,7 +237,7 @@ static json_t *volatile_facts(void)
     return facts;
 }
 
-/* --- the key ---------------------------------------------------------------------------------- */
+/* --- the key --------------------------------------------------------------------------------- */
 
 /* FNV-1a over the canonical form: compact, keys sorted. */
 static uint64_t hash_of(const json_t *facts)

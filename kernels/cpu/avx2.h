@@ -35,7 +35,7 @@ void k3_avx2_round(const float *row, size_t n, uint16_t *out);
 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up, size_t n,
                           uint16_t *out);
 
-/* --- bf16 rows in steps of 16 values, a shorter step at the end ------------------------------- */
+/* --- bf16 rows in steps of 16 values, a shorter step at the end ------------------------------ */
 
 /* 16 f32 values of a row; `low` and `high` hold values 0-3 8-11 and 4-7 12-15, the order in which
  * the unpack and pack instructions work. */
@@ -128,7 +128,7 @@ K3_AVX2_INLINE float k3_total(__m256 value)
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
-/* --- E2M1 and e4m3 ---------------------------------------------------------------------------- */
+/* --- E2M1 and e4m3 --------------------------------------------------------------------------- */
 
 /* The bytes of the bf16 values of E2M1 codes 0 to 15, by table. */
 K3_AVX2_INLINE __m256i k3_e2m1_high(__m256i codes)

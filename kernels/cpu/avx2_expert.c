@@ -104,7 +104,7 @@ K3_AVX2_INLINE __m256 block_scales(__m256 scales, size_t b)
                                     _mm256_add_epi32(halves, _mm256_set1_epi32((int)(2 * b))));
 }
 
-/* --- few rows --------------------------------------------------------------------------------- */
+/* --- few rows -------------------------------------------------------------------------------- */
 
 /* sum[r] += scale * (block . x[r]) for m (a constant) rows. The two halves of the vectors make two
  * chains of additions. */
@@ -193,7 +193,7 @@ K3_AVX2 static void stream(const k3_matrix_t *w, const float *x, size_t m, float
     }
 }
 
-/* --- many rows: panels ------------------------------------------------------------------------ */
+/* --- many rows: panels ----------------------------------------------------------------------- */
 
 /* A panel takes short pieces of many rows, which the hardware does not foresee: fetches the same
  * piece of the next panel's row. Addresses beyond the end do no harm. */

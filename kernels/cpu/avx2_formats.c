@@ -262,7 +262,7 @@ K3_AVX2 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, v
     }
 }
 
-/* --- decode ----------------------------------------------------------------------------------- */
+/* --- decode ---------------------------------------------------------------------------------- */
 
 /* Each takes whole steps of the row and returns how many values it did. */
 K3_AVX2_INLINE size_t decode_bf16(const char *values, size_t n, float *out)

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/functions.h"
 
-/* --- functions, in the steps of kernels/cpu/functions.h --------------------------------------- */
+/* --- functions, in the steps of kernels/cpu/functions.h -------------------------------------- */
 
 K3_AVX2_INLINE __m256 power_of_two(__m256i exponent)
 {
@@ -111,7 +111,7 @@ K3_AVX2 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate,
     }
 }
 
-/* --- routing ---------------------------------------------------------------------------------- */
+/* --- routing --------------------------------------------------------------------------------- */
 
 K3_AVX2 static void route_values(const float *logits, const float *bias, size_t n, float *out)
 {
@@ -132,7 +132,7 @@ void k3_avx2_route(const float *logits, const float *bias, size_t experts, size_
     k3_route_by(route_values, logits, bias, experts, k, ids, weights);
 }
 
-/* --- rows ------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 K3_AVX2 void k3_avx2_round(const float *row, size_t n, uint16_t *out)
 {
@@ -230,7 +230,7 @@ K3_AVX2 void k3_avx2_rms_norm(const uint16_t *x, const uint16_t *gain, size_t n,
     }
 }
 
-/* --- dense, few rows -------------------------------------------------------------------------- */
+/* --- dense, few rows ------------------------------------------------------------------------- */
 
 /* One row of bf16 W against `m` (a constant) f32 rows; k is a multiple of 8 but for the last
  * values. */

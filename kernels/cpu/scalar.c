@@ -5,7 +5,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/functions.h"
 
-/* --- expert MLP ------------------------------------------------------------------------------- */
+/* --- expert MLP ------------------------------------------------------------------------------ */
 
 static void pack(k3_weight_format_t format, const float *row, size_t n, float *packed)
 {
@@ -76,7 +76,7 @@ static void expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe
     k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, out, work);
 }
 
-/* --- routing ---------------------------------------------------------------------------------- */
+/* --- routing --------------------------------------------------------------------------------- */
 
 /* Puts a candidate into the falling list of at most k; an equal earlier one stays before it. */
 static size_t insert(int32_t *ids, float *values, size_t count, size_t k, int32_t id, float value)
@@ -146,7 +146,7 @@ void k3_scalar_route_weights(const float *logits, size_t k, const int32_t *ids, 
     }
 }
 
-/* --- rows ------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 static void combine(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
                     uint16_t *out)

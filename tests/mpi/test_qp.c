@@ -49,7 +49,7 @@ static void open_qps(k3_fabric_t *fabric, unsigned qps_per_peer, bool p2p)
     CHECK_OK(k3_qps_barrier(qps, err));
 }
 
-/* --- data and signals ------------------------------------------------------------------------- */
+/* --- data and signals ------------------------------------------------------------------------ */
 
 static void send_all(unsigned char *source, unsigned round)
 {

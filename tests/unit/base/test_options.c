@@ -162,7 +162,7 @@ static void expect_line_refused(const char *ini, const char *text)
     expect_ini_refused(ini, strlen(ini), K3_ERR_USAGE, text);
 }
 
-/* --- command line ----------------------------------------------------------------------------- */
+/* --- command line ---------------------------------------------------------------------------- */
 
 static void test_defaults(void **state)
 {
@@ -267,7 +267,7 @@ static void test_very_long_words(void **state)
     expect_refused(&run_table, line, K3_ERR_USAGE, "unknown option '--aaaa");
 }
 
-/* --- environment ------------------------------------------------------------------------------ */
+/* --- environment ----------------------------------------------------------------------------- */
 
 static void test_environment(void **state)
 {
@@ -303,7 +303,7 @@ static void test_O05_unknown_variable_names_the_nearest(void **state)
     unsetenv("K3BENCH_");
 }
 
-/* --- file ------------------------------------------------------------------------------------- */
+/* --- file ------------------------------------------------------------------------------------ */
 
 static void test_file(void **state)
 {
@@ -412,7 +412,7 @@ static void test_unreadable_file(void **state)
     expect_refused(&run_table, "--options=", K3_ERR_IO, "options file ''");
 }
 
-/* --- all three -------------------------------------------------------------------------------- */
+/* --- all three ------------------------------------------------------------------------------- */
 
 static void test_U05_precedence_and_origin(void **state)
 {

@@ -527,7 +527,7 @@ static void test_size_refusals(void **state)
     assert_refused(request, "256 experts", "7 ranks");
 }
 
-/* --- traces ----------------------------------------------------------------------------------- */
+/* --- traces ---------------------------------------------------------------------------------- */
 
 static void write_trace(k3_npy_type_t type, unsigned dims, uint64_t a, uint64_t b, uint64_t c,
                         const void *data)

@@ -23,7 +23,7 @@ static void sleep_seconds(double seconds)
     }
 }
 
-/* --- the child -------------------------------------------------------------------------------- */
+/* --- the child ------------------------------------------------------------------------------- */
 
 static void describe(const void *arg, char *text, unsigned size)
 {
@@ -74,7 +74,7 @@ static int child(int argc, char **argv)
     return 0;
 }
 
-/* --- the parent ------------------------------------------------------------------------------- */
+/* --- the parent ------------------------------------------------------------------------------ */
 
 static char  output[8192];
 static pid_t pid;

@@ -1,6 +1,6 @@
 #include "tests/unit/profiles/profiles_test.h"
 
-/* --- queue pairs ------------------------------------------------------------------------------ */
+/* --- queue pairs ----------------------------------------------------------------------------- */
 
 typedef struct qp_row {
     uint32_t ranks, experts, existing, ib, ib_most, roce, roce_most;
@@ -141,7 +141,7 @@ static void test_absurd_count_O03(void **state)
     }
 }
 
-/* --- limits ----------------------------------------------------------------------------------- */
+/* --- limits ---------------------------------------------------------------------------------- */
 
 /* A shape that every profile carries in both generations. */
 static k3_limit_facts_t plain(const k3_profile_t *p, k3_generation_t generation)

@@ -118,7 +118,7 @@ static json_t *sample(void)
 static const char sample_text[] =
     "{\n \"schema\": \"k3bench.test/1\",\n \"time\": 0.333333333,\n \"rows\": 8\n}\n";
 
-/* --- values ----------------------------------------------------------------------------------- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 static void test_numbers_that_are_none_become_null(void **state)
 {
@@ -223,7 +223,7 @@ static void test_list_of_strings(void **state)
     json_decref(list);
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 static void test_write_leaves_one_whole_file(void **state)
 {
@@ -445,7 +445,7 @@ static void test_same_document_same_bytes(void **state)
     json_decref(document);
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static void expect_read_refused(const char *text, size_t size, const char *place)
 {
