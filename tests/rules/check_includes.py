@@ -149,6 +149,8 @@ def check(root):
     """Messages, one per violation."""
     faults, graph, with_mpi = [], {}, set()
     paths = source.files(root)
+    if not paths:
+        return ["%s: no C sources below bench, harness or kernels" % root]
     for path in paths:
         graph[path] = []
         for line, name, is_system in source.includes(source.read(root, path)):

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Every C file has the format of .clang-format.
+
+check_format.py ROOT [CLANG_FORMAT]
+
+Exit codes: 0 right, 1 violations, 77 no clang-format. Another release of clang-format than 14
+(Debian 12) may judge otherwise and is skipped too.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+RELEASE = "14"
+FOLDERS = ("bench", "harness", "kernels", "tests")
+
+
+def files(root):
+    for folder in FOLDERS:
+        for where, _, names in os.walk(os.path.join(root, folder)):
+            yield from (os.path.join(where, n) for n in names if n.endswith((".c", ".h")))
+
+
+def main():
+    root, program = sys.argv[1], (sys.argv[2:] or [""])[0]
+    if not program or program.endswith("NOTFOUND"):
+        print("skipped: clang-format is not installed")
+        return 77
+    version = re.search(r"version (\d+)", subprocess.check_output([program, "--version"], text=True))
+    if version is None or version.group(1) != RELEASE:
+        print("skipped: clang-format %s is not release %s" % (version and version.group(1), RELEASE))
+        return 77
+    paths, wrong = sorted(files(root)), []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        if subprocess.check_output([program, "--style=file", path], text=True) != text:
+            wrong.append(os.path.relpath(path, root))
+    if wrong:
+        print("these differ from .clang-format; clang-format -i FILE... mends them:")
+        print("\n".join("  " + path for path in wrong))
+    print("format: %d files, %d violations" % (len(paths), len(wrong)))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

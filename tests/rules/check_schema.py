@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Holds documents against the JSON Schema of records, and against what a schema cannot say.
+
+check_schema.py SCHEMA [--plan K3BENCH] [FILE...]
+    checks the files and, with --plan, the cells that `K3BENCH plan --json -` writes; every document
+    is then changed in ways that the schema must refuse
+
+Exit codes: 0 right, 1 violations, 77 nothing to check or no python3-jsonschema.
+"""
+
+import copy
+import json
+import subprocess
+import sys
+
+try:
+    import jsonschema
+except ImportError:
+    print("skipped: python3-jsonschema is not installed")
+    sys.exit(77)
+
+SHOWN = 10
+
+# Both paths, an unknown reduction, refused cells, several nodes.
+PLANS = [
+    ["--model", "kimi-k3,deepseek-v3", "--tp", "32", "--dp", "4"],
+    ["--tp", "8", "--dp", "2", "--path", "fallback", "--tokens", "0,3", "--p2p", "off", "--nodes-as", "2"],
+    ["--generation", "stock", "--tp", "8"],
+]
+BACKENDS = "mooncake,deepep:ll,deepep:normal,none,mpi,null"
+
+
+def load(path):
+    def refuse_twice(pairs):
+        names = [name for name, _ in pairs]
+        if len(names) != len(set(names)):
+            raise ValueError("%s: a name stands twice in one object" % path)
+        return dict(pairs)
+
+    with open(path, encoding="utf-8") as file:
+        return json.load(file, object_pairs_hook=refuse_twice)
+
+
+def beyond_schema(document):
+    """Sums and lengths that must agree."""
+    for i, cell in enumerate(document["cells"]):
+        where = "cells/%d" % i
+        for phase in cell.get("phases") or []:
+            name = "%s/phases/%s" % (where, phase["name"])
+            if len(phase.get("samples", [])) not in (0, phase["n"]):
+                yield "%s: %d samples, n is %d" % (name, len(phase["samples"]), phase["n"])
+            values = [phase["min"], phase["median"], phase["p95"], phase["p99"], phase["max"]]
+            if values != sorted(values):
+                yield "%s: min, median, p95, p99, max are not in order" % name
+            if phase["ci95"] and not phase["ci95"][0] <= phase["median"] <= phase["ci95"][1]:
+                yield "%s: the median is outside its interval" % name
+        qps = cell.get("qps")
+        if qps and len(qps["rows"]) != qps["lanes_kept"]:
+            yield "%s/qps: %d rows, lanes_kept is %d" % (where, len(qps["rows"]), qps["lanes_kept"])
+        if qps and qps["lanes_kept"] < qps["lanes_total"] and "rank_sums" not in qps:
+            yield "%s/qps: lanes were left out, but there are no sums" % where
+    ranks = document.get("run", {}).get("launch", {}).get("ranks")
+    if ranks is not None and len(document["topology"]["ranks"]) != ranks:
+        yield "topology: %d ranks of %d" % (len(document["topology"]["ranks"]), ranks)
+
+
+def changes(document):
+    """(what, changed document): each must be refused."""
+
+    def change(what, edit):
+        changed = copy.deepcopy(document)
+        edit(changed)
+        return what, changed
+
+    def first(changed, member):
+        return next((c for c in changed["cells"] if c.get(member)), None)
+
+    yield change("another schema", lambda d: d.update(schema="k3bench.result/0"))
+    yield change("an unknown member", lambda d: d.update(extra=1))
+    yield change("no cells", lambda d: d.pop("cells"))
+    yield change("an unknown status", lambda d: d["cells"][0].update(status="fine"))
+    yield change("a cell without a status", lambda d: d["cells"][0].pop("status"))
+    yield change("an unknown member of a cell", lambda d: d["cells"][0].update(extra=1))
+    yield change("unsupported without a reason",
+                 lambda d: d["cells"][0].update(status="unsupported", reason=None))
+    if first(document, "work"):
+        yield change("a count as text", lambda d: first(d, "work")["work"].update(rows_global="1"))
+        yield change("a negative count", lambda d: first(d, "work")["work"].update(rows_global=-1))
+        yield change("no path", lambda d: first(d, "work").pop("path"))
+    if first(document, "phases_reason"):
+        yield change("null without its reason", lambda d: first(d, "phases_reason").pop("phases_reason"))
+    if first(document, "phases"):
+        yield change("an unknown phase", lambda d: first(d, "phases")["phases"][0].update(name="x"))
+        yield change("a phase in ms", lambda d: first(d, "phases")["phases"][0].update(unit="ms"))
+        yield change("a wrong cell without the first wrong row",
+                     lambda d: first(d, "phases")["check"].update(state="wrong", first_wrong=None))
+        yield change("results of a planned cell", lambda d: first(d, "phases").update(status="planned"))
+    if first(document, "qps"):
+        yield change("a lane of 15 values", lambda d: first(d, "qps")["qps"]["rows"][0].pop())
+        yield change("other columns", lambda d: first(d, "qps")["qps"]["columns"].reverse())
+    if "run" in document:
+        yield change("a run without topology", lambda d: d.pop("topology"))
+        yield change("an unknown origin", lambda d: d["run"]["options"][0].update(origin="guess"))
+
+
+def small(document):
+    """The document with few lanes, so that many copies are checked in no time."""
+    document = copy.deepcopy(document)
+    for cell in document["cells"]:
+        for table in ("qps", "waits"):
+            if cell.get(table):
+                del cell[table]["rows"][4:]
+    return document
+
+
+def check(name, document, validator):
+    """Messages."""
+    found = ["%s: %s: %s" % (name, "/".join(map(str, e.absolute_path)) or "document", e.message[:300])
+             for e in validator.iter_errors(document)]
+    if found:
+        return found
+    found = ["%s: %s" % (name, text) for text in beyond_schema(document)]
+    for what, changed in changes(small(document)):
+        if validator.is_valid(changed):
+            found.append("%s: the schema does not refuse: %s" % (name, what))
+    return found
+
+
+def plans(program):
+    for options in PLANS:
+        command = [program, "plan", "--backend", BACKENDS, "--json", "-"] + options
+        yield " ".join(["plan"] + options), json.loads(subprocess.check_output(command))
+
+
+def main():
+    arguments = sys.argv[1:]
+    if not arguments:
+        print(__doc__)
+        return 2
+    validator_class = jsonschema.Draft202012Validator
+    schema = load(arguments.pop(0))
+    validator_class.check_schema(schema)
+    validator = validator_class(schema)
+    documents = []
+    if arguments and arguments[0] == "--plan":
+        documents += plans(arguments[1])
+        del arguments[:2]
+    documents += [(path, load(path)) for path in arguments]
+    if not documents:
+        print("skipped: no documents")
+        return 77
+    faults = [fault for name, document in documents for fault in check(name, document, validator)]
+    for fault in faults[:SHOWN]:
+        print(fault)
+    print("schema: %d documents, %d violations" % (len(documents), len(faults)))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
