@@ -196,6 +196,7 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, k3_error_t *e
     json_t          *object;
 
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
+    MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
     if (check_memory(run, cell, err) != K3_OK ||
         k3_region_create(cell, &run->world, &run->region, &region, err) != K3_OK) {
         return err->status;

@@ -8,28 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/engines/engine.h"
-#include "bench/plan/slab.h"
+#include "bench/engines/slab_engine.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
-
-typedef struct slab_engine {
-    k3_engine_env_t env;
-    k3_slab_t       slab;
-    k3_qps_t       *qps;
-    uint8_t        *block;
-    unsigned        half; /* of the next call */
-    uint32_t        rank;
-    uint32_t       *next;     /* [E] slots used at each expert */
-    uint32_t       *arrived;  /* [local][R] rows of the present dispatch */
-    uint8_t        *seen;     /* [max(local * R, E)] signals seen in the present wait */
-    uint64_t        rows_cap; /* entries of the next three */
-    const void    **values, **scales;
-    uint16_t      **out;
-    bool            soft;    /* some rank has lanes that need their peers' progress: finish_span */
-    uint64_t        missing; /* signals not seen yet, for the watchdog */
-    const char     *waiting_for;
-} slab_engine_t;
 
 /* --- set-up ---------------------------------------------------------------------------------- */
 
@@ -37,6 +18,7 @@ static void slab_destroy(void *engine)
 {
     slab_engine_t *e = engine;
 
+    k3_slab_control_destroy(e);
     k3_free(e->out);
     k3_free(e->scales);
     k3_free(e->values);
@@ -112,7 +94,7 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
     e->block = k3_qps_memory(e->qps);
     e->soft = any_soft_lane(e);
     *engine_p = e;
-    return K3_OK;
+    return env->cell->component == K3_COMPONENT_CONTROL ? k3_slab_control_create(e, err) : K3_OK;
 }
 
 /* --- waiting --------------------------------------------------------------------------------- */
@@ -147,9 +129,7 @@ static void note_wait(k3_wait_t *wait, uint64_t ticks)
     wait->count++;
 }
 
-/* Polls the E words of a half until each is non-zero; `source` says whose word i is. */
-static k3_status_t wait_words(slab_engine_t *e, const uint8_t *words, bool dispatch,
-                              k3_error_t *err)
+k3_status_t k3_slab_wait(slab_engine_t *e, const uint8_t *words, bool dispatch, k3_error_t *err)
 {
     const k3_slab_t *s = &e->slab;
     k3_wait_t       *waits = e->env.waits[dispatch ? K3_TRAFFIC_DISPATCH : K3_TRAFFIC_COMBINE];
@@ -309,7 +289,7 @@ static k3_status_t slab_dispatch(void *engine, const k3_rows_t *rows, k3_error_t
     k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
-    wait_words(e, e->block + e->slab.signal[half], true, err);
+    k3_slab_wait(e, e->block + e->slab.signal[half], true, err);
     finish_span(e, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
     e->half = half ^ 1;
@@ -419,7 +399,7 @@ static k3_status_t slab_combine(void *engine, const k3_rows_t *rows, uint16_t *c
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
-    wait_words(e, e->block + e->slab.signal[half], false, err);
+    k3_slab_wait(e, e->block + e->slab.signal[half], false, err);
     finish_span(e, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
@@ -451,5 +431,6 @@ const k3_engine_ops_t k3_engine_slab = {
     .expert = slab_expert,
     .combine = slab_combine,
     .settle = slab_settle,
+    .control = k3_slab_control,
     .qps = slab_qps,
 };

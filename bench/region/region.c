@@ -102,18 +102,31 @@ static void shared_expert(k3_region_t *r, uint16_t *out)
 
 /* --- dispatch, experts, combine -------------------------------------------------------------- */
 
-/* y = bf16(x * factor): every expert has its own factor, so that no identity and no mix-up passes.
- */
+/* Nearest, ties to even; the stand-in's values are finite. Inline, so that the loop is vectorised. */
+static inline uint16_t round_bf16(float value)
+{
+    union {
+        float    f;
+        uint32_t u;
+    } v = {value};
+
+    return (uint16_t)((v.u + 0x7fffu + (v.u >> 16 & 1)) >> 16);
+}
+
+/* y = bf16(x * factor): every expert has its own factor, so that no identity and no mix-up passes. */
 static void stand_in(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *work)
 {
     float   *row = r->buffer[K3_BUF_EXPERT_WORK];
+    float    factor = r->factors[expert];
     uint32_t width = r->cell->model.latent;
 
     for (size_t i = 0; i < work->count; i++) {
+        uint16_t *out = work->out[i];
+
         r->kernels->decode(work->format, work->values[i],
                            work->scales != NULL ? work->scales[i] : NULL, width, row);
         for (uint32_t j = 0; j < width; j++) {
-            work->out[i][j] = k3_f32_to_bf16(row[j] * r->factors[expert]);
+            out[j] = round_bf16(row[j] * factor);
         }
     }
 }
@@ -167,11 +180,19 @@ static void corrupt(k3_region_t *r)
     }
 }
 
-/* Dispatch and combine are entered together in the components that time them alone. */
-static void line_up(const k3_region_t *r, k3_component_t component)
+/* Components that time one part keep the parts of all ranks apart, so that no rank's time holds the next
+ * part of another (where ranks outnumber cores they would fight for them). */
+static void line_up(const k3_region_t *r)
 {
-    if (r->cell->component == component) {
+    switch (r->cell->component) {
+    case K3_COMPONENT_DISPATCH:
+    case K3_COMPONENT_COMBINE:
+    case K3_COMPONENT_EXPERTS:
+    case K3_COMPONENT_CONTROL:
         MPI_Barrier(r->world->comm);
+        break;
+    default:
+        break;
     }
 }
 
@@ -185,9 +206,9 @@ static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
     if (err->status != K3_OK) {
         return err->status;
     }
-    line_up(r, K3_COMPONENT_EXPERTS);
+    line_up(r);
     experts(r);
-    line_up(r, K3_COMPONENT_COMBINE);
+    line_up(r);
     k3_span_begin(&r->spans, K3_PHASE_COMBINE);
     r->ops->combine(r->engine, &rows, r->combined, err);
     k3_span_end(&r->spans, K3_PHASE_COMBINE);
@@ -310,7 +331,9 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
 
     for (int turn = 0; turn < 2 && err->status == K3_OK; turn++) {
         if ((payload + (uint64_t)turn) % 2 == 0) {
-            run_pair(r, err);
+            if (run_pair(r, err) == K3_OK) {
+                r->ops->settle(r->engine, err);
+            }
         } else {
             k3_span_begin(&r->spans, K3_PHASE_CONTROL);
             r->ops->control(r->engine, &rows, err);

@@ -1,5 +1,6 @@
 #include "bench/report/record.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -355,12 +356,16 @@ static int slower(const void *a, const void *b)
 
 static json_t *record_lane(const k3_lane_row_t *l, bool doorbells)
 {
+    /* A lane that carried signals only has no message to time. */
+    double none = l->messages > 0 ? 0.0 : NAN;
+
     return json_pack("[s, i, i, i, s, I, I, o, I, I, o, o, o, o, o, o]", k3_traffic_names[l->phase],
                      l->src, l->dst, l->qp, k3_lane_kind_name((k3_lane_kind_t)l->kind),
                      (json_int_t)l->messages, (json_int_t)l->signals,
                      doorbells ? count(l->doorbells) : json_null(), (json_int_t)l->payload,
                      (json_int_t)l->wire, number(l->first_post_us), number(l->last_done_us),
-                     number(l->busy_us), number(l->p50_us), number(l->p99_us), number(l->max_us));
+                     number(l->busy_us), number(l->p50_us + none), number(l->p99_us + none),
+                     number(l->max_us + none));
 }
 
 /* Sums over all lanes of each (phase, source rank). */

@@ -9,7 +9,9 @@ import os
 import sys
 import tempfile
 
-import source
+sys.dont_write_bytecode = True
+
+import source  # noqa: E402
 
 # A floor may include itself and any floor before it in this list.
 FLOORS = ["cell", "profiles", "plan", "engines", "region", "report", "commands"]

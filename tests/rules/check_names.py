@@ -15,7 +15,9 @@ import re
 import sys
 import tempfile
 
-import source
+sys.dont_write_bytecode = True
+
+import source  # noqa: E402
 
 ROWS = "bench/profiles/"
 TEXTS = ("bench/commands/option_table.c",)

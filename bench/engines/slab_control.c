@@ -1,0 +1,140 @@
+/* The control of the slab family: the puts and signals of a dispatch as a flat list, posted by a loop that
+ * keeps no books. What it takes is what the messages cost; what the engine takes above it is the engine's. */
+#include <string.h>
+
+#include "bench/engines/slab_engine.h"
+#include "harness/base/memory.h"
+
+typedef struct raw_put {
+    uint8_t       *mapped; /* NULL: through the queue pair */
+    const uint8_t *local;
+    uint64_t       offset;
+    int            peer;
+    unsigned       qp;
+} raw_put_t;
+
+typedef struct raw_signal {
+    uint32_t *mapped;
+    uint64_t  offset;
+    uint32_t  value;
+    int       peer;
+    unsigned  qp;
+} raw_signal_t;
+
+struct slab_raw {
+    uint64_t      puts, signals;
+    raw_put_t    *put;
+    raw_signal_t *signal;
+};
+
+void k3_slab_control_destroy(slab_engine_t *e)
+{
+    if (e->raw != NULL) {
+        k3_free(e->raw->signal);
+        k3_free(e->raw->put);
+        k3_free(e->raw);
+        e->raw = NULL;
+    }
+}
+
+static void add_put(slab_engine_t *e, uint64_t row, uint32_t expert)
+{
+    const k3_slab_t *s = &e->slab;
+    uint32_t         local = expert % s->local, slot = e->next[expert]++;
+    int              peer = (int)(expert / s->local);
+    uint64_t         offset = s->recv[0] + k3_slab_record_at(s, local, e->rank, slot);
+    uint8_t         *base = k3_qps_mapped(e->qps, peer);
+
+    e->raw->put[e->raw->puts++] = (raw_put_t){
+        .mapped = base != NULL ? base + offset : NULL,
+        .local = e->block + s->send[0] + row * s->record,
+        .offset = offset,
+        .peer = peer,
+        .qp = k3_slab_qp(s, local),
+    };
+}
+
+static void add_signals(slab_engine_t *e)
+{
+    const k3_slab_t *s = &e->slab;
+
+    for (uint32_t step = 0; step < s->ranks; step++) {
+        uint32_t peer = (e->rank + step) % s->ranks;
+        uint8_t *base = k3_qps_mapped(e->qps, (int)peer);
+
+        for (uint32_t local = 0; local < s->local; local++) {
+            uint64_t offset = s->signal[0] + k3_slab_count_at(s, local, e->rank);
+            uint32_t n = e->next[peer * s->local + local];
+
+            e->raw->signal[e->raw->signals++] = (raw_signal_t){
+                .mapped = base != NULL ? (uint32_t *)(void *)(base + offset) : NULL,
+                .offset = offset,
+                .value = (uint32_t)(-(int32_t)n - 1),
+                .peer = (int)peer,
+                .qp = k3_slab_qp(s, local),
+            };
+        }
+    }
+}
+
+k3_status_t k3_slab_control_create(slab_engine_t *e, k3_error_t *err)
+{
+    const k3_cell_t *cell = e->env.cell;
+    uint64_t         first, count;
+    int32_t          ids[K3_TOPK_MAX];
+
+    k3_cell_dispatched(cell, e->rank, &first, &count);
+    if (k3_alloc("control", 1, sizeof(*e->raw), &e->raw, err) != K3_OK ||
+        k3_alloc("control puts", count * cell->model.topk, sizeof(raw_put_t), &e->raw->put, err) !=
+            K3_OK ||
+        k3_alloc("control signals", e->slab.experts, sizeof(raw_signal_t), &e->raw->signal, err) !=
+            K3_OK) {
+        return err->status;
+    }
+    memset(e->next, 0, e->slab.experts * sizeof(uint32_t));
+    for (uint64_t row = 0; row < count; row++) {
+        k3_routing_row(cell->routing, first + row, ids);
+        for (uint32_t k = 0; k < cell->model.topk; k++) {
+            if (ids[k] >= 0) {
+                add_put(e, row, (uint32_t)ids[k]);
+            }
+        }
+    }
+    add_signals(e);
+    return K3_OK;
+}
+
+/* The caller separates the calls of all ranks by barriers, so one half serves and its words can be cleared
+ * at once. */
+k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err)
+{
+    slab_engine_t         *e = engine;
+    const struct slab_raw *raw = e->raw;
+    uint8_t               *words = e->block + e->slab.signal[0];
+    uint64_t               bytes = e->slab.record;
+
+    (void)rows;
+    for (uint64_t i = 0; i < raw->puts; i++) {
+        const raw_put_t *p = &raw->put[i];
+
+        if (p->mapped != NULL) {
+            memcpy(p->mapped, p->local, bytes);
+        } else {
+            k3_qps_put(e->qps, p->peer, p->qp, p->local, p->offset, bytes, bytes);
+        }
+    }
+    for (uint64_t i = 0; i < raw->signals; i++) {
+        const raw_signal_t *s = &raw->signal[i];
+
+        if (s->mapped != NULL) {
+            __atomic_fetch_add(s->mapped, s->value, __ATOMIC_RELEASE);
+        } else {
+            k3_qps_signal_add32(e->qps, s->peer, s->qp, s->offset, s->value);
+        }
+    }
+    k3_slab_wait(e, words, true, err);
+    for (uint32_t i = 0; i < e->slab.experts; i++) {
+        k3_signal_clear32(words + i * e->slab.signal_bytes);
+    }
+    return err->status;
+}
