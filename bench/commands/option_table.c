@@ -67,8 +67,11 @@ const k3_option_def_t k3_option_defs[] = {
     {"fault", "SPEC", "none",
      "stall:RANK:PHASE:MS, slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW (test of the checks)", R},
     {"timeout", "S", "60", "seconds without progress after which the job is ended", R},
-    {"allow-transport", "on|off", "on",
-     "off: fail when queue pairs between nodes are carried by TCP or shared memory", R},
+    {"transport", "auto|any|rdma", "auto",
+     "what must carry queue pairs between nodes: RDMA, or anything; auto: RDMA where this host has "
+     "an\n"
+     "RDMA device",
+     R},
     /* files */
     {"out", "FILE", NULL, "the record; default: results/local/RUN_ID.json when that folder exists",
      R},

@@ -1,4 +1,5 @@
 /* k3bench run: executes cells on the ranks of a launch, prints the table, writes one record. */
+#include <dirent.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ typedef struct run {
     k3_fabric_t         *fabric;
     json_t              *cells; /* rank 0 */
     bool                 alone; /* one cell: its refusal ends the command */
+    bool                 rdma;  /* queue pairs between nodes must be carried by RDMA */
     bool                 wrong; /* a cell failed */
     char                 run_id[17], out[256];
     double               timeout;
@@ -64,6 +66,33 @@ static k3_status_t parse_measure(run_t *run, k3_error_t *err)
     run->measure.check = (k3_check_mode_t)check;
     run->measure.progress = progress == 0;
     return K3_OK;
+}
+
+static bool host_has_rdma(void)
+{
+    DIR           *dir = opendir("/sys/class/infiniband");
+    struct dirent *entry;
+    bool           found = false;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        found |= entry->d_name[0] != '.';
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return found;
+}
+
+static k3_status_t parse_transport(run_t *run, k3_error_t *err)
+{
+    static const char *const names[] = {"auto", "any", "rdma", NULL};
+    size_t                   index;
+
+    if (k3_parse_name("transport", k3_options_get(run->options, "transport"), names, &index, err) ==
+        K3_OK) {
+        run->rdma = index == 2 || (index == 0 && host_has_rdma());
+    }
+    return err->status;
 }
 
 static k3_status_t parse_region(run_t *run, k3_error_t *err)
@@ -125,6 +154,7 @@ static k3_status_t prepare(run_t *run, k3_error_t *err)
         return err->status;
     }
     if (parse_measure(run, err) == K3_OK && parse_region(run, err) == K3_OK &&
+        parse_transport(run, err) == K3_OK &&
         k3_requests_create(run->options, &base, &run->requests, err) == K3_OK &&
         run->world.rank == 0) {
         choose_out(run, err);
@@ -184,6 +214,25 @@ static void judge(run_t *run, json_t *object, const k3_measurement_t *m)
     run->wrong |= reason[0] != '\0';
     k3_record_status(object, reason[0] != '\0' ? "failed" : "ok",
                      reason[0] != '\0' ? reason : NULL);
+}
+
+/* A run that expects RDMA and gets TCP measures something else. */
+static k3_status_t check_transport(const run_t *run, const k3_region_t *region, k3_error_t *err)
+{
+    const k3_cell_t *cell = region->cell;
+    k3_qps_t        *qps = region->ops->qps(region->engine);
+    int              rank = run->world.rank;
+
+    for (int peer = 0; peer < run->world.size && qps != NULL && run->rdma; peer++) {
+        if (cell->node_of[peer] != cell->node_of[rank] && !k3_qps_is_rdma(qps, peer)) {
+            k3_fail(err, K3_ERR_ENV,
+                    "%s: the queue pairs to rank %d on another node are carried by %s, RDMA was "
+                    "expected "
+                    "(--transport any allows it)",
+                    cell->profile->name, peer, k3_qps_transport(qps, peer));
+        }
+    }
+    return k3_world_agree(&run->world, err);
 }
 
 /* Everything is agreed: each rank gets here with the same cell or not at all. */

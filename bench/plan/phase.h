@@ -24,8 +24,9 @@ typedef enum k3_phase {
     /* totals, measured on their own */
     K3_PHASE_DISPATCH,
     K3_PHASE_COMBINE,
-    K3_PHASE_PAIR,    /* dispatch + combine back to back, the experts left out; component pair */
-    K3_PHASE_CONTROL, /* the messages of a dispatch by a bare loop; component control */
+    K3_PHASE_PAIR,     /* dispatch + combine back to back, the experts left out; component pair */
+    K3_PHASE_CONTROL,  /* the messages of a dispatch by a bare loop; component control */
+    K3_PHASE_UNBOOKED, /* dispatch without the accounts of the queue pairs; component control */
     K3_PHASE_REGION,
     K3_PHASE_COUNT
 } k3_phase_t;

@@ -198,16 +198,16 @@ typedef struct k3_profile {
     bool          qp_fewer_is_what_if; /* --qps below the rule is allowed, but marked */
 
     /* posting */
-    uint32_t doorbell_every; /* a data message rings when (slot + 1) % doorbell_every == 0; 0: not
+    uint32_t doorbell_every;  /* a data message rings when (slot + 1) % doorbell_every == 0; 0: not
                                 documented; K3_DOORBELL_NEVER: only signals ring */
-    bool doorbell_signal;    /* each signal rings */
-    bool exclusive;          /* true: no lock between posters; false: a lock for each post */
+    bool     doorbell_signal; /* each signal rings */
+    bool     exclusive;       /* true: no lock between posters; false: a lock for each post */
 
     k3_completion_t completion;
     k3_weights_at_t weights_at;
-    uint32_t combine_roundings;  /* of sums to the combine format on the way back, the final one
+    uint32_t combine_roundings; /* of sums to the combine format on the way back, the final one
                                     included, what the expert's side rounds not */
-    uint32_t            buffers; /* that alternate */
+    uint32_t buffers;           /* that alternate */
     k3_buffer_formula_t buffer_formula;
 
     /* faults */

@@ -81,7 +81,9 @@ const char *k3_qps_transport(const k3_qps_t *qps, int peer);
 /* Whether puts to `peer` end only while the peer progresses its worker, because UCX emulates them
  * in software (TCP, datagram transports). Mapped and shared memory and RC transports need no help.
  */
-bool              k3_qps_needs_progress(const k3_qps_t *qps, int peer);
+bool k3_qps_needs_progress(const k3_qps_t *qps, int peer);
+/* Whether an RDMA transport (rc, dc, ud) carries the puts to `peer`. */
+bool              k3_qps_is_rdma(const k3_qps_t *qps, int peer);
 k3_signal_order_t k3_qps_order(const k3_qps_t *qps);
 /* Result of the self-test, summed over all ranks: rounds run with each order, and rounds in which
  * the signal overtook the data, without any fence, and with the order in use (the latter must be
@@ -169,15 +171,14 @@ void k3_qps_reset(k3_qps_t *qps); /* all counters to 0 */
  * in flight; a stored message (mapped memory, or completed at once by UCX) is in flight while it is
  * being posted. */
 typedef struct k3_lane_stats {
-    uint64_t messages, signals, doorbells;
-    uint64_t bytes_payload;
-    uint64_t bytes_wire;    /* puts and signals */
-    uint64_t spans;         /* spans in which the lane was used */
-    double   first_post_us; /* sum over spans, from the span's begin */
-    double   last_done_us;  /* sum over spans */
-    double   busy_us;       /* sum over spans */
-    const k3_hist_t
-        *hist; /* post to completion of every message (not signals), ns; NULL when never
+    uint64_t         messages, signals, doorbells;
+    uint64_t         bytes_payload;
+    uint64_t         bytes_wire;    /* puts and signals */
+    uint64_t         spans;         /* spans in which the lane was used */
+    double           first_post_us; /* sum over spans, from the span's begin */
+    double           last_done_us;  /* sum over spans */
+    double           busy_us;       /* sum over spans */
+    const k3_hist_t *hist; /* post to completion of every message (not signals), ns; NULL when never
                 * used. Beyond 64 MiB of histograms a rank's lanes to one peer share one. */
 } k3_lane_stats_t;
 

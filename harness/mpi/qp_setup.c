@@ -250,18 +250,31 @@ k3_lane_kind_t k3_qps_kind(const k3_qps_t *qps, int peer)
     return qps->peers[peer].kind;
 }
 
+static bool carried_by(const k3_qps_t *qps, int peer, const char *const *prefixes)
+{
+    const char *name = k3_qps_transport(qps, peer);
+
+    for (int i = 0; prefixes[i] != NULL; i++) {
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool k3_qps_needs_progress(const k3_qps_t *qps, int peer)
 {
     static const char *const alone[] = {"self", "mapped", "posix", "sysv", "cma",
                                         "knem", "xpmem",  "rc",    "dc",   NULL};
-    const char              *name = k3_qps_transport(qps, peer);
 
-    for (int i = 0; alone[i] != NULL; i++) {
-        if (strncmp(name, alone[i], strlen(alone[i])) == 0) {
-            return false;
-        }
-    }
-    return true;
+    return !carried_by(qps, peer, alone);
+}
+
+bool k3_qps_is_rdma(const k3_qps_t *qps, int peer)
+{
+    static const char *const rdma[] = {"rc", "dc", "ud", NULL};
+
+    return carried_by(qps, peer, rdma);
 }
 
 const char *k3_qps_transport(const k3_qps_t *qps, int peer)

@@ -185,7 +185,7 @@ static void test_places_are_dense_and_distinct(void **state)
     uint64_t          record = 0, staging = 0, word = 0;
 
     (void)state;
-    request.max_tokens = 5;
+    request.tokens = request.max_tokens = 5;
     s = slab_of(request);
     for (uint32_t l = 0; l < s.local; l++) {
         for (uint32_t r = 0; r < s.ranks; r++) {
