@@ -251,7 +251,9 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, k3_error_t *e
         return err->status;
     }
     k3_memory_plan(cell, (uint32_t)run->world.rank, &memory);
-    k3_work_plan(cell, &work, err);
+    if (check_transport(run, &region, err) == K3_OK) {
+        k3_work_plan(cell, &work, err);
+    }
     if (k3_world_agree(&run->world, err) == K3_OK &&
         k3_measure(&region, &run->measure, &m, err) == K3_OK) {
         object = k3_record_plan(cell, &work, &memory);
