@@ -32,11 +32,19 @@ missing_now() {
     fi
 }
 
+# Runs a command and shows its output only if it fails.
+loud_on_failure() { # COMMAND...
+    local output
+    output=$("$@" 2>&1) && return 0
+    printf '%s\n' "$output" | tail -n 60 >&2
+    return 1
+}
+
 install_all() { # PACKAGES
     export DEBIAN_FRONTEND=noninteractive
     say "installing: $*"
-    apt-get update -qq >&2 || die 3 "apt-get update failed"
-    apt-get install -y -qq --no-install-recommends "$@" >&2 || die 3 "apt-get install failed"
+    loud_on_failure apt-get update -qq || die 3 "apt-get update failed"
+    loud_on_failure apt-get install -y -qq --no-install-recommends "$@" || die 3 "apt-get install failed"
 }
 
 refuse() { # PACKAGES

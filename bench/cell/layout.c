@@ -17,20 +17,20 @@ static k3_status_t resolve_attention(const k3_layout_request_t *q, k3_layout_t *
     uint64_t cp = q->cp != 0 ? q->cp : 1;
 
     if (tp > TP_MAX || dp > TP_MAX || cp > TP_MAX) {
-        return k3_fail(err, K3_ERR_USAGE, "tp %llu, dp %llu, cp %llu: the largest size is %d",
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "tp %llu, dp %llu, cp %llu: the largest size is %d",
                        (unsigned long long)tp, (unsigned long long)dp, (unsigned long long)cp,
                        TP_MAX);
     }
     if (q->world != 0 && tp != q->world) {
         return k3_fail(
-            err, K3_ERR_USAGE,
+            err, K3_ERR_UNSUPPORTED,
             "tp %llu differs from the %u ranks of the launch (the region spans one pipeline "
             "stage: tp must equal the world)",
             (unsigned long long)tp, q->world);
     }
     if (tp % (dp * cp) != 0) {
         return k3_fail(
-            err, K3_ERR_USAGE,
+            err, K3_ERR_UNSUPPORTED,
             "tp %llu is not divisible by dp * cp = %llu * %llu = %llu (attn_tp = tp / (dp * cp) "
             "must be whole)",
             (unsigned long long)tp, (unsigned long long)dp, (unsigned long long)cp,
@@ -50,17 +50,17 @@ static k3_status_t resolve_experts(const k3_layout_request_t *q, const k3_model_
     uint64_t ep = q->ep != 0 ? q->ep : (q->spans ? l->tp : 1);
 
     if (ep > l->tp || l->tp % ep != 0) {
-        return k3_fail(err, K3_ERR_USAGE,
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "ep %llu does not divide tp %u (moe_tp = tp / ep must be whole)",
                        (unsigned long long)ep, l->tp);
     }
     if (q->spans && ep != l->tp) {
-        return k3_fail(err, K3_ERR_USAGE,
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "ep %llu with tp %u: this backend spans the EP group, ep must equal tp",
                        (unsigned long long)ep, l->tp);
     }
     if (model->experts % ep != 0) {
-        return k3_fail(err, K3_ERR_USAGE,
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "E %% ep != 0: %u experts do not divide over ep %llu (remainder %u)",
                        model->experts, (unsigned long long)ep, (uint32_t)(model->experts % ep));
     }

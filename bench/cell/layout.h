@@ -43,6 +43,8 @@ typedef struct k3_layout_request {
  * all-but-one-empty: only the last rank has rows; a list of tp numbers: rows per rank; a list of
  * dp * cp numbers (fewer than tp): rows of each group, spread over its ranks, padded to a multiple
  * of attn_tp (decisions.md 10). A list is separated by commas or colons. */
+/* K3_ERR_UNSUPPORTED: the sizes do not go together (one layout of a list). K3_ERR_USAGE: a text or number
+ * that means nothing. */
 k3_status_t k3_layout_create(const k3_layout_request_t *request, const k3_model_t *model,
                              k3_layout_t *layout, k3_error_t *err);
 void        k3_layout_destroy(k3_layout_t *layout);

@@ -235,8 +235,9 @@ static k3_status_t check_transport(const run_t *run, const k3_region_t *region, 
     return k3_world_agree(&run->world, err);
 }
 
-/* Everything is agreed: each rank gets here with the same cell or not at all. */
-static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, k3_error_t *err)
+/* *refused: the cell does not fit this machine; every other fault is a failure. Everything is agreed:
+ * each rank gets here with the same cell or not at all. */
+static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused, k3_error_t *err)
 {
     k3_region_t      region;
     k3_measurement_t m;
@@ -246,8 +247,8 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, k3_error_t *e
 
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
-    if (check_memory(run, cell, err) != K3_OK ||
-        k3_region_create(cell, &run->world, &run->region, &region, err) != K3_OK) {
+    *refused = check_memory(run, cell, err) != K3_OK;
+    if (*refused || k3_region_create(cell, &run->world, &run->region, &region, err) != K3_OK) {
         return err->status;
     }
     k3_memory_plan(cell, (uint32_t)run->world.rank, &memory);
@@ -273,6 +274,7 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, k3_error_t *e
 static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_error_t *err)
 {
     k3_error_t  fault = K3_ERROR_INIT;
+    bool        refused = false;
     k3_cell_t   cell;
     json_t     *object;
     k3_work_t   work;
@@ -286,7 +288,7 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
         keep(run, k3_record_refused(request, &fault));
         return K3_OK;
     }
-    if (measure_cell(run, &cell, &fault) != K3_OK && run->alone) {
+    if (measure_cell(run, &cell, &refused, &fault) != K3_OK && run->alone) {
         *err = fault;
     } else if (fault.status != K3_OK) {
         k3_error_t none = K3_ERROR_INIT;
@@ -294,8 +296,8 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
         k3_memory_plan(&cell, 0, &memory);
         k3_work_plan(&cell, &work, &none);
         object = k3_record_plan(&cell, &work, &memory);
-        k3_record_status(object, fault.status == K3_ERR_ENV ? "unsupported" : "failed", fault.text);
-        run->wrong |= fault.status != K3_ERR_ENV && fault.status != K3_ERR_UNSUPPORTED;
+        k3_record_status(object, refused ? "unsupported" : "failed", fault.text);
+        run->wrong |= !refused;
         keep(run, object);
     }
     k3_cell_destroy(&cell);

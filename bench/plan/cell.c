@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/base/arith.h"
+#include "harness/base/keyed.h"
 #include "harness/base/memory.h"
 #include "harness/base/options.h"
 
@@ -252,19 +253,41 @@ static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, 
         .rows = cell->layout.rows_global,
     };
 
+    if (strlen(routing.text) >= sizeof(cell->routing_text)) {
+        return k3_fail(err, K3_ERR_USAGE, "routing: the text is longer than %zu characters",
+                       sizeof(cell->routing_text) - 1);
+    }
     snprintf(cell->routing_text, sizeof(cell->routing_text), "%s", routing.text);
     return k3_routing_create(&routing, &cell->routing, err);
+}
+
+/* Lists of rows can be long; a long text enters the key by its hash. */
+static const char *short_text(const char *text, char *space, size_t size)
+{
+    uint64_t hash = 0;
+
+    if (strlen(text) < 64) {
+        return text;
+    }
+    for (const char *c = text; *c != '\0'; c++) {
+        hash = k3_mix(hash ^ (unsigned char)*c);
+    }
+    snprintf(space, size, "%.16s#%016llx", text, (unsigned long long)hash);
+    return space;
 }
 
 static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
 {
     const k3_layout_t *l = &cell->layout;
+    char               skew[64], routing[64];
 
     snprintf(cell->key, sizeof(cell->key),
              "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u/t%llu.m%llu.%s/%s.s%llu/%s.%s/%s.%s.%s/q%u.%s.%s/%s",
              cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp,
              l->dp, l->cp, l->ep, cell->nodes, (unsigned long long)l->tokens,
-             (unsigned long long)cell->max_tokens, text_or(q->skew, "equal"), cell->routing_text,
+             (unsigned long long)cell->max_tokens,
+             short_text(text_or(q->skew, "equal"), skew, sizeof(skew)),
+             short_text(cell->routing_text, routing, sizeof(routing)),
              (unsigned long long)cell->seed, cell->path.rule->name,
              cell->path.fast ? "fast" : "fallback", cell->runner->name,
              k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],

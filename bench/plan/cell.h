@@ -42,7 +42,7 @@ typedef struct k3_cell_request {
     const char *component;
 } k3_cell_request_t;
 
-enum { K3_CELL_KEY_MAX = 320 };
+enum { K3_CELL_KEY_MAX = 512, K3_TEXT_MAX = 256 };
 
 typedef struct k3_cell {
     char                key[K3_CELL_KEY_MAX]; /* equal keys: the same work */
@@ -54,7 +54,7 @@ typedef struct k3_cell {
     const k3_runner_t  *runner;
     k3_format_t         dispatch_format, combine_format;
     k3_routing_t       *routing; /* owned */
-    char                routing_text[64];
+    char                routing_text[K3_TEXT_MAX];
     uint64_t            seed;
     uint64_t       max_tokens; /* M: bound of rows that one rank dispatches, as buffers are sized */
     k3_qp_choice_t qps;
