@@ -331,7 +331,7 @@ static void test_unknown_names(void **state)
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         k3_cell_request_t request = request_of("mooncake", "tiny", 8);
 
-        memcpy((char *)&request + rows[i].at, &rows[i].text, sizeof(char *));
+        memcpy((uint8_t *)&request + rows[i].at, &rows[i].text, sizeof(rows[i].text));
         assert_cell_refused(request, K3_ERR_USAGE, rows[i].text, rows[i].nearest, NULL);
     }
 }
