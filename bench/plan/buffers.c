@@ -62,7 +62,7 @@ static void plan_rows(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     m->buffer[K3_BUF_NORMED] = model->latent_step ? front * l * 2 : 0;
     m->buffer[K3_BUF_SHARED_MID] = front * 3 * (uint64_t)(end - begin) * 2;
     m->buffer[K3_BUF_SHARED] = cell->path.fast ? front * h * 2 : 0;
-    m->buffer[K3_BUF_ROUTED] = model->latent_step ? front * h * 2 : 0;
+    m->buffer[K3_BUF_ROUTED] = model->latent_step || model->shared > 0 ? front * h * 2 : 0;
     m->buffer[K3_BUF_OUTPUT] = group * h * 2;
 }
 

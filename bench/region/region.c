@@ -255,11 +255,9 @@ static void latent_up(k3_region_t *r, const uint16_t *shared)
         k3_dense_run(r->weights->up, normed, r->rows, NULL, r->y);
     }
     if (m->shared > 0) {
-        uint16_t *sum = m->latent_step ? r->y : r->buffer[K3_BUF_SHARED];
-
-        /* Without a latent step the combined rows are kept as they are for the check. */
-        r->kernels->add(r->y, shared, r->rows * m->hidden, sum);
-        r->y = sum;
+        /* Without a latent step the combined rows stay as they are, for the check. */
+        r->kernels->add(r->y, shared, r->rows * m->hidden, r->buffer[K3_BUF_ROUTED]);
+        r->y = r->buffer[K3_BUF_ROUTED];
     }
     k3_span_end(&r->spans, K3_PHASE_LATENT_UP);
 }
