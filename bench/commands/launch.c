@@ -84,12 +84,11 @@ static json_t *record_setup(const json_t *cells)
 }
 
 k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *options,
-                               const char *run_id, json_t *cells, json_t **document_p,
-                               k3_error_t *err)
+                               const char *run_id, const char *started, json_t *cells,
+                               json_t **document_p, k3_error_t *err)
 {
     k3_place_t   own, *places = NULL;
     k3_machine_t machine = {.nodes = world->nodes, .ranks = world->size};
-    char         started[21];
     json_t      *d, *run;
     bool         any_oversubscribed = world->oversubscribed;
 
@@ -99,7 +98,6 @@ k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *opti
         k3_place_gather(world, &own, &places, err) != K3_OK || world->rank != 0) {
         return err->status;
     }
-    k3_utc_now(started);
     machine.cpu_model = own.cpu_model;
     machine.cores = world->cores;
     machine.numa_nodes = 1;

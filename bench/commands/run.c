@@ -27,7 +27,7 @@ typedef struct run {
     bool                 alone; /* one cell: its refusal ends the command */
     bool                 rdma;  /* queue pairs between nodes must be carried by RDMA */
     bool                 wrong; /* a cell failed */
-    char                 run_id[17], out[256];
+    char                 run_id[17], started[21], out[256];
     double               timeout;
 } run_t;
 
@@ -119,6 +119,7 @@ static k3_status_t choose_out(run_t *run, k3_error_t *err)
     struct stat st;
 
     k3_run_id(run->run_id);
+    k3_utc_now(run->started);
     if (out != NULL) {
         snprintf(run->out, sizeof(run->out), "%s", out);
         if (strlen(out) >= sizeof(run->out)) {
@@ -327,8 +328,8 @@ static k3_status_t report(run_t *run, k3_error_t *err)
     json_t *document = NULL;
 
     /* Collective: the places of all ranks are gathered. */
-    if (k3_launch_document(&run->world, run->options, run->run_id, run->cells, &document, err) !=
-        K3_OK) {
+    if (k3_launch_document(&run->world, run->options, run->run_id, run->started, run->cells,
+                           &document, err) != K3_OK) {
         return err->status;
     }
     if (run->world.rank == 0) {

@@ -25,6 +25,7 @@ static void slab_destroy(void *engine)
     k3_free(e->seen);
     k3_free(e->arrived);
     k3_free(e->next);
+    k3_free(e->target);
     if (e->qps != NULL) {
         k3_qps_destroy(e->qps);
     }
@@ -37,13 +38,21 @@ static k3_status_t alloc_tables(slab_engine_t *e, k3_error_t *err)
 
     /* An expert can get at most all rows of every source. */
     e->rows_cap = k3_mul(s->ranks, s->m);
-    if (k3_alloc("slots used", s->experts, sizeof(uint32_t), &e->next, err) != K3_OK ||
+    if (k3_alloc("targets", s->experts, sizeof(slab_target_t), &e->target, err) != K3_OK ||
+        k3_alloc("slots used", s->experts, sizeof(uint32_t), &e->next, err) != K3_OK ||
         k3_alloc("rows arrived", s->experts, sizeof(uint32_t), &e->arrived, err) != K3_OK ||
         k3_alloc("signals seen", s->experts, 1, &e->seen, err) != K3_OK ||
         k3_alloc("row pointers", e->rows_cap, sizeof(void *), &e->values, err) != K3_OK ||
         k3_alloc("row pointers", e->rows_cap, sizeof(void *), &e->scales, err) != K3_OK ||
         k3_alloc("row pointers", e->rows_cap, sizeof(void *), &e->out, err) != K3_OK) {
         return err->status;
+    }
+    for (uint32_t x = 0; x < s->experts; x++) {
+        e->target[x] = (slab_target_t){
+            .offset = k3_slab_record_at(s, x % s->local, e->rank, 0),
+            .peer = (int)(x / s->local),
+            .qp = k3_slab_qp(s, x % s->local),
+        };
     }
     return K3_OK;
 }
@@ -195,30 +204,35 @@ static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint8_t *send)
     }
 }
 
+/* One row to one expert. */
+static inline void send_row(slab_engine_t *e, const uint8_t *record, int32_t id, uint64_t recv,
+                            uint32_t every)
+{
+    const slab_target_t *t = &e->target[id];
+    uint32_t             slot = e->next[id]++;
+
+    k3_qps_put(e->qps, t->peer, t->qp, record, recv + t->offset + slot * e->slab.record,
+               e->slab.record, e->slab.record_payload);
+    if ((slot + 1) % every == 0) {
+        k3_qps_doorbell(e->qps, t->peer, t->qp);
+    }
+}
+
 static void send_rows(slab_engine_t *e, const k3_rows_t *rows, const uint8_t *send, unsigned half)
 {
-    const k3_slab_t *s = &e->slab;
-    uint32_t         topk = e->env.cell->model.topk;
-    uint32_t         every = e->env.cell->profile->doorbell_every;
+    uint32_t topk = e->env.cell->model.topk;
+    uint32_t every = e->env.cell->profile->doorbell_every;
+    uint64_t n = rows->count * topk;
 
-    memset(e->next, 0, s->experts * sizeof(uint32_t));
-    for (uint64_t i = 0; i < rows->count; i++) {
-        for (uint32_t k = 0; k < topk; k++) {
-            int32_t  id = rows->ids[i * topk + k];
-            uint32_t peer, local, slot;
+    memset(e->next, 0, e->slab.experts * sizeof(uint32_t));
+    for (uint64_t i = 0; i < n; i++) {
+        int32_t id = rows->ids[i], next = i + 1 < n ? rows->ids[i + 1] : -1;
 
-            if (id < 0) {
-                continue;
-            }
-            peer = (uint32_t)id / s->local;
-            local = (uint32_t)id % s->local;
-            slot = e->next[id]++;
-            k3_qps_put(e->qps, (int)peer, k3_slab_qp(s, local), send + i * s->record,
-                       s->recv[half] + k3_slab_record_at(s, local, e->rank, slot), s->record,
-                       s->record_payload);
-            if ((slot + 1) % every == 0) {
-                k3_qps_doorbell(e->qps, (int)peer, k3_slab_qp(s, local));
-            }
+        if (next >= 0) {
+            k3_qps_expect(e->qps, e->target[next].peer, e->target[next].qp);
+        }
+        if (id >= 0) {
+            send_row(e, send + i / topk * e->slab.record, id, e->slab.recv[half], every);
         }
     }
 }

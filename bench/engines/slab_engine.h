@@ -5,6 +5,13 @@
 #include "bench/engines/engine.h"
 #include "bench/plan/slab.h"
 
+/* Where the rows for an expert go; computed once. */
+typedef struct slab_target {
+    uint64_t offset; /* of this rank's records in either receive area */
+    int      peer;
+    unsigned qp;
+} slab_target_t;
+
 typedef struct slab_engine {
     k3_engine_env_t  env;
     k3_slab_t        slab;
@@ -12,6 +19,7 @@ typedef struct slab_engine {
     uint8_t         *block;
     unsigned         half; /* of the next call */
     uint32_t         rank;
+    slab_target_t   *target;   /* [E] */
     uint32_t        *next;     /* [E] slots used at each expert */
     uint32_t        *arrived;  /* [local][R] rows of the present dispatch */
     uint8_t         *seen;     /* [max(local * R, E)] signals seen in the present wait */

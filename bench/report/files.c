@@ -213,11 +213,11 @@ static void md_record(const json_t *document, FILE *out)
     fputs("### run ", out);
     md_text(text_of(run, "id"), out);
     fprintf(out,
-            "\n\nk3bench %s (%s), %lld ranks, finished %s. Times in us: median over iterations of "
+            "\n\nk3bench %s (%s), %lld ranks, started %s. Times in us: median over iterations of "
             "the slowest rank.\n\n",
             text_of(run, "version"), text_of(run, "git_sha"),
             (long long)json_integer_value(json_object_get(json_object_get(run, "launch"), "ranks")),
-            text_of(run, "finished_utc"));
+            text_of(run, "started_utc"));
     fputs("| backend | model | tp/dp/ep | rows a rank | dispatch ratio | dispatch | experts | "
           "combine | region | status | check |\n",
           out);

@@ -109,6 +109,9 @@ void k3_qps_signal_add64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, 
 void k3_qps_signal_write32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value);
 void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value);
 
+/* The next post will go to this lane: its tables are fetched meanwhile. */
+void k3_qps_expect(const k3_qps_t *qps, int peer, unsigned qp);
+
 /* Hands posted work to the transport: one progress call, counted on the lane. Nothing for self and
  * p2p lanes. */
 void k3_qps_doorbell(k3_qps_t *qps, int peer, unsigned qp);

@@ -42,13 +42,13 @@ typedef struct __attribute__((aligned(64))) k3_lane {
 _Static_assert(sizeof(k3_lane_t) == 64, "a lane is one cache line");
 
 /* The account of one lane in one bank. Times are ticks; `first` and `last` belong to the present
- * span and are relative to its begin plus 1, so that 0 means unused. */
-typedef struct k3_book {
-    uint64_t   messages, signals, doorbells;
-    uint64_t   bytes_payload, bytes_wire;
-    uint64_t   first, last;
-    uint64_t   spans, first_sum, last_sum, busy;
+ * span and are relative to its begin plus 1, so that 0 means unused. What a message touches is one
+ * cache line: between two messages of a lane the rows of all others have gone through the caches. */
+typedef struct __attribute__((aligned(64))) k3_book {
     k3_hist_t *hist;
+    uint64_t   messages, bytes_payload, bytes_wire, signals;
+    uint64_t   first, last, busy;
+    uint64_t   doorbells, spans, first_sum, last_sum;
 } k3_book_t;
 
 /* An operation that UCX may not complete at once. */
@@ -85,6 +85,7 @@ struct k3_qps {
     bool                unfenced; /* a put was posted since the last fence */
     bool                yield_at_once;
     unsigned            idle_rounds;
+    unsigned            last_bucket; /* of the latest message in a histogram */
     uint32_t            touched_count;
     uint32_t           *touched; /* lanes used in the open span */
     uint64_t            in_flight;

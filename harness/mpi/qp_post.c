@@ -36,18 +36,29 @@ static inline void book_busy(const k3_qps_t *qps, k3_lane_t *lane, k3_book_t *bo
     }
 }
 
-static inline void book_done(const k3_qps_t *qps, k3_book_t *book, uint64_t posted, uint64_t now,
+static inline void book_done(k3_qps_t *qps, k3_book_t *book, uint64_t posted, uint64_t now,
                              bool is_message)
 {
     book->last = now - qps->span_begin + 1;
     if (is_message) {
-        k3_hist_add(book->hist, k3_clock_scaled_ns(&qps->scale, now - posted));
+        uint64_t ns = k3_clock_scaled_ns(&qps->scale, now - posted);
+
+        k3_hist_add(book->hist, ns);
+        qps->last_bucket = k3_hist_bucket(ns);
     }
 }
 
+/* The lines of the histogram are fetched while the message is copied; messages of one size take about
+ * the same time, so the last bucket tells which. */
+static inline void expect_done(const k3_qps_t *qps, const k3_book_t *book)
+{
+    __builtin_prefetch(&book->hist->count[qps->last_bucket], 1);
+    __builtin_prefetch(&book->hist->total, 1);
+}
+
 /* An operation that was complete when its post returned: in flight while it was being posted. */
-static inline void book_stored(const k3_qps_t *qps, k3_lane_t *lane, k3_book_t *book,
-                               uint64_t posted, bool is_message)
+static inline void book_stored(k3_qps_t *qps, k3_lane_t *lane, k3_book_t *book, uint64_t posted,
+                               bool is_message)
 {
     uint64_t now = k3_clock_now();
 
@@ -147,6 +158,9 @@ void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_
     bool       in_flight = false;
 
     assert(qp < qps->qps_per_peer && offset + bytes <= qps->tail + K3_TAIL_BYTES);
+    if (book != NULL) {
+        expect_done(qps, book);
+    }
     if (lane->mapped != NULL) {
         memcpy(lane->mapped + offset, local, bytes);
     } else {
@@ -283,6 +297,16 @@ void k3_qps_signal_write32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset
 void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value)
 {
     post_signal(qps, peer, qp, offset, value, WRITE64);
+}
+
+void k3_qps_expect(const k3_qps_t *qps, int peer, unsigned qp)
+{
+    const k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+
+    __builtin_prefetch(lane, 0);
+    if (qps->booking) {
+        __builtin_prefetch(&qps->bank_books[lane - qps->lanes], 1);
+    }
 }
 
 void k3_qps_doorbell(k3_qps_t *qps, int peer, unsigned qp)

@@ -123,8 +123,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),        cmocka_unit_test(test_F11_stall),
-        cmocka_unit_test(test_slow_qp),     cmocka_unit_test(test_N01_corrupt),
+        cmocka_unit_test(test_none),    cmocka_unit_test(test_F11_stall),
+        cmocka_unit_test(test_slow_qp), cmocka_unit_test(test_N01_corrupt),
         cmocka_unit_test(test_refused),
     };
 

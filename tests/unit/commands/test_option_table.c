@@ -44,9 +44,9 @@ static void test_every_option_has_help_and_a_command(void **state)
         assert_non_null(def->help);
         assert_true(strlen(def->help) > 0);
         assert_true(def->commands != 0);
-        assert_true((def->metavar == NULL) == (def->fallback != NULL &&
-                                               strcmp(def->fallback, "off") == 0 &&
-                                               strcmp(def->name, "help") == 0));
+        assert_true((def->metavar == NULL) ==
+                    (def->fallback != NULL && strcmp(def->fallback, "off") == 0 &&
+                     strcmp(def->name, "help") == 0));
     }
 }
 
@@ -54,10 +54,10 @@ static void test_every_option_has_help_and_a_command(void **state)
 static void test_cell_options_of_the_contract(void **state)
 {
     static const char *const names[] = {
-        "model",      "backend",        "generation",    "tp",      "dp",        "cp",
-        "ep",         "tokens",         "max-tokens",    "tokens-skew", "routing", "seed",
-        "path",       "path-rule",      "runner",        "dispatch-dtype", "combine-dtype", "qps",
-        "fabric",     "p2p",            "nodes-as",      "component"};
+        "model",    "backend",        "generation",    "tp",      "dp",     "cp",   "ep",
+        "tokens",   "max-tokens",     "tokens-skew",   "routing", "seed",   "path", "path-rule",
+        "runner",   "dispatch-dtype", "combine-dtype", "qps",     "fabric", "p2p",  "nodes-as",
+        "component"};
 
     (void)state;
     for (unsigned n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
@@ -147,8 +147,8 @@ static void test_O05_nearest_name(void **state)
 
 static void test_commands(void **state)
 {
-    static const k3_command_t *const all[] = {&k3_command_run, &k3_command_plan,
-                                              &k3_command_report, &k3_command_list};
+    static const k3_command_t *const all[] = {&k3_command_run, &k3_command_plan, &k3_command_report,
+                                              &k3_command_list};
     unsigned                         seen = 0;
 
     (void)state;

@@ -29,8 +29,7 @@ static void test_split_models(void **state)
                  (const char *[]){"tiny:E=32,K=4,H=512,L=256", "kimi-k3", NULL});
     assert_split("kimi-k3,tiny:E=32,K=4,deepseek-v3:E=288",
                  (const char *[]){"kimi-k3", "tiny:E=32,K=4", "deepseek-v3:E=288", NULL});
-    assert_split("tiny:E=32,tiny:E=64,K=2",
-                 (const char *[]){"tiny:E=32", "tiny:E=64,K=2", NULL});
+    assert_split("tiny:E=32,tiny:E=64,K=2", (const char *[]){"tiny:E=32", "tiny:E=64,K=2", NULL});
     /* What comes first or follows nothing stays itself and is refused later. */
     assert_split("E=32", (const char *[]){"E=32", NULL});
     assert_split("E=32,K=4", (const char *[]){"E=32,K=4", NULL});
@@ -138,22 +137,11 @@ static void test_backend_varies_fastest(void **state)
 /* Every axis multiplies, in a fixed order: no combination twice. */
 static void test_every_axis_multiplies(void **state)
 {
-    fixture_t f = create((const char *[]){"--component",
-                                          "region,pair",
-                                          "--generation=k3,stock",
-                                          "--tp=8,16",
-                                          "--dp=1,2",
-                                          "--cp=1,2",
-                                          "--ep=1,8",
-                                          "--routing=uniform,zipf:1.2",
-                                          "--path=auto,fallback",
-                                          "--path-rule=registry,unlisted",
-                                          "--runner=auto,marlin",
-                                          "--dispatch-dtype=auto,bf16",
-                                          "--combine-dtype=auto,bf16",
-                                          "--qps=auto,2",
-                                          "--backend=none,mpi",
-                                          NULL});
+    fixture_t f = create((const char *[]){
+        "--component", "region,pair", "--generation=k3,stock", "--tp=8,16", "--dp=1,2", "--cp=1,2",
+        "--ep=1,8", "--routing=uniform,zipf:1.2", "--path=auto,fallback",
+        "--path-rule=registry,unlisted", "--runner=auto,marlin", "--dispatch-dtype=auto,bf16",
+        "--combine-dtype=auto,bf16", "--qps=auto,2", "--backend=none,mpi", NULL});
 
     (void)state;
     assert_int_equal(f.requests.count, 1 << 14);
@@ -180,8 +168,8 @@ static void test_qps_list_with_auto(void **state)
 /* A list of rows is one skew, not eight cells. */
 static void test_skew_list_is_one_value(void **state)
 {
-    fixture_t f = create((const char *[]){"--backend=mooncake,none", "--tokens-skew",
-                                          "16,8,16,1,16,16,2,16", NULL});
+    fixture_t f = create(
+        (const char *[]){"--backend=mooncake,none", "--tokens-skew", "16,8,16,1,16,16,2,16", NULL});
 
     (void)state;
     assert_int_equal(f.requests.count, 2);
@@ -249,11 +237,11 @@ static void test_O01_wrong_numbers(void **state)
     static const struct {
         const char *option, *text;
     } rows[] = {
-        {"tokens", "2Mx"},  {"tokens", "8,-1"},   {"tokens", "8 9"},    {"tokens", "16777217"},
-        {"tp", "0"},        {"tp", "8,65537"},    {"dp", "0"},          {"cp", "x"},
-        {"ep", "0"},        {"qps", "0"},         {"qps", "automatic"}, {"max-tokens", "0"},
-        {"nodes-as", "0"},  {"seed", "-1"},       {"seed", "1.5"},      {"p2p", "maybe"},
-        {"tokens", "1e3"},  {"max-tokens", "8,16"}, {"nodes-as", "65537"},
+        {"tokens", "2Mx"}, {"tokens", "8,-1"},     {"tokens", "8 9"},     {"tokens", "16777217"},
+        {"tp", "0"},       {"tp", "8,65537"},      {"dp", "0"},           {"cp", "x"},
+        {"ep", "0"},       {"qps", "0"},           {"qps", "automatic"},  {"max-tokens", "0"},
+        {"nodes-as", "0"}, {"seed", "-1"},         {"seed", "1.5"},       {"p2p", "maybe"},
+        {"tokens", "1e3"}, {"max-tokens", "8,16"}, {"nodes-as", "65537"},
     };
 
     (void)state;
@@ -288,9 +276,9 @@ static void test_too_many_cells(void **state)
             snprintf(numbers[i] + strlen(numbers[i]), 8, ",%d", n);
         }
     }
-    assert_refused((const char *[]){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4],
-                                    NULL},
-                   "100000", "cells");
+    assert_refused(
+        (const char *[]){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], NULL},
+        "100000", "cells");
 }
 
 int main(void)

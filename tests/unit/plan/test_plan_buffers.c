@@ -144,16 +144,20 @@ static void test_buffers_of_the_fallback(void **state)
     assert_true(m.buffer[K3_BUF_EXCHANGE] >= 128 * (3584 + 7168) * 2);
 }
 
-/* No latent step: no latent and normed rows, the dispatched row is the hidden one. */
+/* No latent step: no latent and normed rows, the dispatched row is the hidden one. The sum with the
+ * shared expert has a place of its own. */
 static void test_buffers_without_latent_step(void **state)
 {
-    k3_memory_t m = memory_for(request_of("mooncake", "deepseek-v3", 8), 0);
+    k3_cell_request_t request = request_of("mooncake", "deepseek-v3", 8);
+    k3_memory_t       m = memory_for(request, 0);
 
     (void)state;
     assert_int_equal(m.buffer[K3_BUF_LATENT], 0);
     assert_int_equal(m.buffer[K3_BUF_NORMED], 0);
-    assert_int_equal(m.buffer[K3_BUF_ROUTED], 0);
+    assert_int_equal(m.buffer[K3_BUF_ROUTED], 16 * 7168 * 2);
     assert_int_equal(m.buffer[K3_BUF_COMBINED], 16 * 7168 * 2);
+    request.model = "deepseek-v3:S=0";
+    assert_int_equal(memory_for(request, 0).buffer[K3_BUF_ROUTED], 0);
 }
 
 /* L04, L05: padding takes room, real rows or not. */
@@ -223,10 +227,10 @@ static void test_weights_by_component(void **state)
         const char *backend, *component;
         bool        experts, dense;
     } rows[] = {
-        {"mooncake", "region", true, true},    {"mooncake", "pair", false, false},
+        {"mooncake", "region", true, true},     {"mooncake", "pair", false, false},
         {"mooncake", "dispatch", false, false}, {"mooncake", "combine", false, false},
-        {"mooncake", "experts", true, false},  {"mooncake", "control", false, false},
-        {"null", "region", false, true},       {"none", "region", true, true},
+        {"mooncake", "experts", true, false},   {"mooncake", "control", false, false},
+        {"null", "region", false, true},        {"none", "region", true, true},
     };
 
     (void)state;

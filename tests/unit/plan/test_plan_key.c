@@ -47,7 +47,7 @@ static k3_cell_request_t base(void)
 {
     k3_cell_request_t request = request_of("mooncake", "tiny", 16);
 
-    request.max_tokens = 128;
+    request.max_tokens = 32;
     return request;
 }
 
@@ -140,7 +140,8 @@ static void test_long_model_names(void **state)
     k3_cell_request_t one = base(), other = base();
 
     (void)state;
-    one.model = "kimi-k3-mini:E=112,E=112,E=112,E=112,E=112,E=112,E=112,E=112,E=112,K=16,H=1024,S=0";
+    one.model =
+        "kimi-k3-mini:E=112,E=112,E=112,E=112,E=112,E=112,E=112,E=112,E=112,K=16,H=1024,S=0";
     other.model =
         "kimi-k3-mini:E=112,E=112,E=112,E=112,E=112,E=112,E=112,E=112,E=112,K=16,H=1024,S=16";
     assert_keys_differ(one, other);

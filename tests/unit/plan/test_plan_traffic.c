@@ -207,10 +207,14 @@ static void test_Q13_slab_lanes_of_odd_qps(void **state)
         const char *backend, *model, *fabric;
         uint64_t    tp, qps;
     } rows[] = {
-        {"mooncake", "deepseek-v3:E=288", "ib", 12, 0}, {"mooncake", "tiny:E=33", "ib", 3, 0},
-        {"mooncake", "kimi-k3", "roce", 8, 0},          {"mooncake", "kimi-k3", "ib", 8, 4},
-        {"mooncake", "kimi-k3", "roce", 8, 16},         {"deepep:ll", "kimi-k3", "ib", 16, 1},
-        {"deepep:ll", "kimi-k3", "ib", 16, 16},         {"deepep:ll", "kimi-k3", "ib", 7, 0},
+        {"mooncake", "deepseek-v3:E=288", "ib", 12, 0},
+        {"mooncake", "tiny:E=33", "ib", 3, 0},
+        {"mooncake", "kimi-k3", "roce", 8, 0},
+        {"mooncake", "kimi-k3", "ib", 8, 4},
+        {"mooncake", "kimi-k3", "roce", 8, 16},
+        {"deepep:ll", "kimi-k3", "ib", 16, 1},
+        {"deepep:ll", "kimi-k3", "ib", 16, 16},
+        {"deepep:ll", "kimi-k3", "ib", 7, 0},
         {"deepep:ll", "tiny", "ib", 8, 64},
     };
 

@@ -1,0 +1,176 @@
+#include "tests/unit/report/report_test.h"
+
+#include "bench/report/files.h"
+
+/* A record whose every text is `hostile`. */
+static json_t *document(const char *hostile, const char *status)
+{
+    return json_pack(
+        "{s:{s:s, s:s, s:s, s:s, s:{s:i}}, s:[{s:s, s:s, s:{s:s}, s:{s:i, s:i, s:i}, s:{s:i}, "
+        "s:s, s:s, s:{s:s}, s:{s:f}, s:[{s:s, s:f}]}]}",
+        "run", "id", hostile, "version", hostile, "git_sha", hostile, "finished_utc", hostile,
+        "launch", "ranks", 8, "cells", "backend", hostile, "mode", "", "model", "name", hostile,
+        "layout", "tp", 8, "dp", 2, "ep", 8, "tokens", "asked", 16, "status", status, "reason",
+        hostile, "check", "state", hostile, "work", "dispatch_ratio", 1.0, "phases", "name",
+        "dispatch", "median", 12.345);
+}
+
+static char *markdown_of(json_t *doc)
+{
+    char *text = NULL;
+
+    CAPTURE(text, k3_report_markdown(&doc, 1, out));
+    return text;
+}
+
+/* Characters that are markup and have no backslash in front. */
+static size_t bare(const char *line, size_t length, char c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        if (line[i] == '\\') {
+            i++;
+        } else {
+            n += line[i] == c;
+        }
+    }
+    return n;
+}
+
+/* Every row of the table has the columns of its head, whatever the texts hold. */
+static void test_rows_have_the_columns_of_the_head(void **state)
+{
+    static const char *const texts[] = {"plain", "a|b", "a\\|b", "a\nb", "a\r\nb",
+                                        "\\",    "||",  "`|`",   "a\rb"};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        json_t *doc = document(texts[i], "ok");
+        char   *text = markdown_of(doc);
+        size_t  tables = 0;
+
+        assert_null(strchr(text, '\r'));
+        for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+            size_t length = strcspn(line, "\n");
+
+            if (line[0] == '|') {
+                assert_int_equal(bare(line, length, '|'), 12);
+                assert_int_equal(line[length - 1], '|');
+                tables++;
+            }
+        }
+        assert_int_equal(tables, 3);
+        free(text);
+        json_decref(doc);
+    }
+}
+
+/* No text of a record becomes markup: neither in the table nor around it. */
+static void test_texts_are_escaped(void **state)
+{
+    static const char        marks[] = "<>`*_[]";
+    static const char *const texts[] = {"<script>", "*bold*",        "_it_",
+                                        "`code`",   "[l](http://x)", "a<b>c"};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        json_t *doc = document(texts[i], texts[i]);
+        char   *text = markdown_of(doc);
+
+        for (const char *mark = marks; *mark != '\0'; mark++) {
+            if (bare(text, strlen(text), *mark) != 0) {
+                fail_msg("'%c' of %s stays markup in:\n%s", *mark, texts[i], text);
+            }
+        }
+        free(text);
+        json_decref(doc);
+    }
+}
+
+static void test_values(void **state)
+{
+    json_t *doc = document("x", "ok");
+    char   *text = markdown_of(doc);
+
+    (void)state;
+    assert_non_null(strstr(text, "### run x\n"));
+    assert_non_null(strstr(text, "| x | x | 8/2/8 | 16 | 1.00 | 12.3 | | | | ok | x |\n"));
+    assert_non_null(strstr(text, "8 ranks"));
+    free(text);
+    json_decref(doc);
+}
+
+/* No cell disappears: what was refused is below with its reason. */
+static void test_refused_below(void **state)
+{
+    json_t *doc = document("why not", "unsupported");
+    char   *text = markdown_of(doc);
+
+    (void)state;
+    assert_non_null(strstr(text, "\n- why not unsupported: why not\n"));
+    free(text);
+    json_decref(doc);
+}
+
+/* A refused cell of which the layout is not known has blanks, not 0. */
+static void test_refused_has_no_zeros(void **state)
+{
+    k3_cell_request_t request = {.backend = "mori:v1", .tokens = 16};
+    json_t *doc = json_pack("{s:{s:s}, s:[o]}", "run", "id", "x", "cells", refused_of(request));
+    char   *text = markdown_of(doc);
+
+    (void)state;
+    assert_null(strstr(text, "| 0/"));
+    assert_null(strstr(text, "/0 |"));
+    free(text);
+    json_decref(doc);
+}
+
+static void test_U11_same_bytes_twice(void **state)
+{
+    json_t *docs[2] = {document("a|b", "ok"), document("c", "failed")};
+    char   *a = NULL, *b = NULL;
+
+    (void)state;
+    CAPTURE(a, k3_report_markdown(docs, 2, out));
+    CAPTURE(b, k3_report_markdown(docs, 2, out));
+    assert_string_equal(a, b);
+    assert_non_null(strstr(a, "### run c"));
+    free(a);
+    free(b);
+    json_decref(docs[0]);
+    json_decref(docs[1]);
+}
+
+/* A record from a stranger may lack anything. */
+static void test_empty_documents(void **state)
+{
+    static const char *const texts[] = {"{}", "{\"cells\": []}", "{\"cells\": [{}, 3, null]}",
+                                        "{\"run\": 3, \"cells\": {}}"};
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        json_t *doc = parse_json(texts[i]);
+        char   *text = markdown_of(doc);
+
+        assert_true(strlen(text) > 0);
+        free(text);
+        json_decref(doc);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_have_the_columns_of_the_head),
+        cmocka_unit_test(test_texts_are_escaped),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_refused_below),
+        cmocka_unit_test(test_refused_has_no_zeros),
+        cmocka_unit_test(test_U11_same_bytes_twice),
+        cmocka_unit_test(test_empty_documents),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
