@@ -31,8 +31,8 @@ run_tests() { # PRESET [CTEST OPTIONS]
 
 "$ROOT/scripts/setup.sh" test
 lock_build "$ROOT/build/tests"
-build_preset ci || die 3 "the build with warnings as errors failed"
-build_preset asan || die 3 "the build with sanitizers failed"
+build_preset ci || die 1 "the build with warnings as errors failed"
+build_preset asan || die 1 "the build with sanitizers failed"
 allow_mpirun
 
 code=0

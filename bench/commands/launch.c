@@ -105,7 +105,7 @@ k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *opti
         machine.numa_nodes =
             places[r].numa + 1 > machine.numa_nodes ? places[r].numa + 1 : machine.numa_nodes;
     }
-    run = json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "id", run_id, "finished_utc",
+    run = json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "id", run_id, "started_utc",
                     started, "options", record_options(options), "version", k3_version_text,
                     "git_sha", k3_version_git, "build", k3_version_build(), "loaded",
                     k3_version_loaded(), "launch", record_launch(world), "environment",

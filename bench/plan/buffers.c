@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "bench/plan/slab.h"
-#include "bench/plan/traffic.h"
 #include "harness/base/arith.h"
 #include "kernels/kernels.h"
 
@@ -119,19 +118,10 @@ static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 
 /* --- the engine ------------------------------------------------------------------------------ */
 
-/* Rows that arrive at `rank`, over all sources: what packed receive buffers must hold. */
 uint64_t k3_rows_arriving(const k3_cell_t *cell, uint32_t rank)
 {
-    uint32_t local = k3_layout_local_experts(&cell->layout, &cell->model);
-    uint64_t n = 0;
-    int32_t  ids[K3_TOPK_MAX];
+    uint64_t n = cell->arriving[rank / cell->layout.moe_tp];
 
-    for (uint64_t row = 0; row < cell->layout.rows_global; row++) {
-        k3_routing_row(cell->routing, row, ids);
-        for (uint32_t k = 0; k < cell->model.topk; k++) {
-            n += ids[k] >= 0 && (uint32_t)ids[k] / local == rank / cell->layout.moe_tp;
-        }
-    }
     return cell->path.all_rows ? n * cell->layout.tp : n;
 }
 

@@ -56,7 +56,8 @@ void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory);
 uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
                            uint32_t *ranks);
 
-/* (row, expert) pairs that arrive at `rank` from all sources. */
+/* (row, expert) pairs that arrive at `rank` from all sources: what packed receive buffers hold. The
+ * cell has them counted. */
 uint64_t k3_rows_arriving(const k3_cell_t *cell, uint32_t rank);
 
 #endif

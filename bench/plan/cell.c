@@ -39,6 +39,28 @@ static k3_status_t resolve_layout(const k3_cell_request_t *q, k3_cell_t *cell, k
     return k3_layout_create(&layout, &cell->model, &cell->layout, err);
 }
 
+/* The largest and the smallest node; a number that no rank lies on is no node. */
+static k3_status_t measure_nodes(k3_cell_t *cell, k3_error_t *err)
+{
+    uint32_t *ranks = NULL;
+
+    if (k3_alloc("ranks of each node", cell->nodes, sizeof(*ranks), (void **)&ranks, err) !=
+        K3_OK) {
+        return err->status;
+    }
+    for (uint32_t r = 0; r < cell->layout.tp; r++) {
+        ranks[cell->node_of[r]]++;
+    }
+    cell->node_least = cell->layout.tp;
+    for (uint32_t n = 0; n < cell->nodes; n++) {
+        cell->node_most = ranks[n] > cell->node_most ? ranks[n] : cell->node_most;
+        cell->node_least =
+            ranks[n] > 0 && ranks[n] < cell->node_least ? ranks[n] : cell->node_least;
+    }
+    k3_free(ranks);
+    return K3_OK;
+}
+
 static k3_status_t resolve_nodes(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
     uint32_t tp = cell->layout.tp;
@@ -61,24 +83,31 @@ static k3_status_t resolve_nodes(const k3_cell_request_t *q, k3_cell_t *cell, k3
             cell->nodes = (uint32_t)cell->node_of[r] + 1;
         }
     }
-    return K3_OK;
+    return measure_nodes(cell, err);
+}
+
+/* Rows of one rank that buffers must hold: as asked, or the largest of the skew. */
+static uint64_t rank_bound(const k3_cell_request_t *q, const k3_layout_t *l)
+{
+    uint64_t bound = l->rows_max > l->tokens ? l->rows_max : l->tokens;
+
+    if (q->max_tokens != 0) {
+        return q->max_tokens;
+    }
+    return bound == 0 ? 1 : bound;
 }
 
 /* The bound must hold whatever the path: on the fallback a spanning backend dispatches all rows. */
 static k3_status_t resolve_bound(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
     const k3_layout_t *l = &cell->layout;
-    uint64_t           bound = q->max_tokens;
+    uint64_t           bound = rank_bound(q, l);
 
     for (uint32_t r = 0; r < l->tp && q->max_tokens != 0; r++) {
         if (l->rows[r] > q->max_tokens) {
             return k3_fail(err, K3_ERR_USAGE, "rank %u holds %llu rows, max-tokens is %llu", r,
                            (unsigned long long)l->rows[r], (unsigned long long)q->max_tokens);
         }
-    }
-    if (bound == 0) {
-        bound = l->rows_max > l->tokens ? l->rows_max : l->tokens;
-        bound = bound == 0 ? 1 : bound;
     }
     cell->max_tokens = cell->path.all_rows ? k3_mul(bound, l->tp) : bound;
     return K3_OK;
@@ -147,6 +176,47 @@ static k3_status_t resolve_path(const k3_cell_request_t *q, k3_cell_t *cell, k3_
                            &cell->path, err);
 }
 
+/* What needs the same number of ranks on each node cannot be held against one number. */
+static k3_status_t refuse_uneven(const k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_profile_t *p = cell->profile;
+    bool                two_hops = p->copy == K3_COPY_PER_NODE || p->copy == K3_COPY_CHUNK;
+    bool                lifted =
+        cell->generation == K3_GENERATION_K3 && (p->limits.lifted & K3_LIFT_NODE_SHAPE) != 0;
+
+    if (cell->node_most == cell->node_least) {
+        return K3_OK;
+    }
+    if (two_hops) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: the nodes hold %u to %u ranks, two hops by the same local rank need "
+                       "the same number on each",
+                       p->name, cell->node_least, cell->node_most);
+    }
+    if (p->limits.ranks_per_node != 0 && !lifted) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: the nodes hold %u to %u ranks, upstream's rule is %u on each", p->name,
+                       cell->node_least, cell->node_most, p->limits.ranks_per_node);
+    }
+    return K3_OK;
+}
+
+/* On the fallback the limits are held against a bound that nobody typed: where it is the reason of
+ * a refusal (no rows at all would be taken), say where it comes from. */
+static void explain_bound(const k3_cell_request_t *q, const k3_cell_t *cell, k3_limit_facts_t facts,
+                          k3_error_t *err)
+{
+    k3_error_t unused = K3_ERROR_INIT;
+    size_t     used = strlen(err->text);
+
+    facts.max_tokens = 0;
+    if (cell->path.all_rows && k3_profile_check(cell->profile, &facts, &unused) == K3_OK) {
+        snprintf(err->text + used, sizeof(err->text) - used,
+                 " (%llu rows x %u ranks, all ranks dispatch all rows on the fallback)",
+                 (unsigned long long)rank_bound(q, &cell->layout), cell->layout.tp);
+    }
+}
+
 static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
     uint32_t         tp = cell->layout.tp;
@@ -156,7 +226,7 @@ static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k
         .width = cell->model.latent,
         .experts = cell->model.experts,
         .ranks = tp,
-        .ranks_per_node = (tp + cell->nodes - 1) / cell->nodes,
+        .ranks_per_node = cell->node_most,
         .nodes = cell->nodes,
         .dp = cell->layout.dp,
         .max_tokens = cell->max_tokens,
@@ -166,7 +236,11 @@ static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k
         .generation = cell->generation,
     };
 
+    if (refuse_uneven(cell, err) != K3_OK) {
+        return err->status;
+    }
     if (k3_profile_check(cell->profile, &facts, err) != K3_OK) {
+        explain_bound(q, cell, facts, err);
         return err->status;
     }
     return k3_profile_qps(cell->profile, tp, cell->model.experts, cell->fabric, q->qps, &cell->qps,
@@ -261,38 +335,92 @@ static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, 
     return k3_routing_create(&routing, &cell->routing, err);
 }
 
-/* Lists of rows can be long; a long text enters the key by its hash. */
-static const char *short_text(const char *text, char *space, size_t size)
+/* What packed buffers must hold, counted for all ranks in one pass over the rows. */
+static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
+{
+    uint32_t local = k3_layout_local_experts(&cell->layout, &cell->model);
+    int32_t  ids[K3_TOPK_MAX];
+
+    if (k3_alloc("rows that arrive", cell->layout.ep, sizeof(uint64_t), (void **)&cell->arriving,
+                 err) != K3_OK) {
+        return err->status;
+    }
+    for (uint64_t row = 0; row < cell->layout.rows_global; row++) {
+        k3_routing_row(cell->routing, row, ids);
+        for (uint32_t k = 0; k < cell->model.topk; k++) {
+            if (ids[k] >= 0) {
+                cell->arriving[(uint32_t)ids[k] / local]++;
+            }
+        }
+    }
+    return K3_OK;
+}
+
+/* --- key ------------------------------------------------------------------------------------- */
+
+const char *k3_short_text(const char *text, char *space)
 {
     uint64_t hash = 0;
 
-    if (strlen(text) < 64) {
+    if (strlen(text) < K3_SHORT_TEXT_MAX) {
         return text;
     }
     for (const char *c = text; *c != '\0'; c++) {
         hash = k3_mix(hash ^ (unsigned char)*c);
     }
-    snprintf(space, size, "%.16s#%016llx", text, (unsigned long long)hash);
+    snprintf(space, K3_SHORT_TEXT_MAX, "%.16s#%016llx", text, (unsigned long long)hash);
     return space;
+}
+
+/* "" where the nodes are equal blocks of ranks, which their number says; else their sizes and a hash
+ * of who lies where. */
+static const char *nodes_text(const k3_cell_t *cell, char text[K3_SHORT_TEXT_MAX])
+{
+    bool     blocks = cell->node_most == cell->node_least;
+    uint64_t hash = 0;
+
+    for (uint32_t r = 0; r < cell->layout.tp; r++) {
+        blocks = blocks && (uint32_t)cell->node_of[r] == r / cell->node_most;
+        hash = k3_mix(hash ^ (uint32_t)cell->node_of[r]);
+    }
+    text[0] = '\0';
+    if (!blocks) {
+        snprintf(text, K3_SHORT_TEXT_MAX, "of%u-%u#%016llx", cell->node_least, cell->node_most,
+                 (unsigned long long)hash);
+    }
+    return text;
+}
+
+/* What a generator draws follows from its text and the seed; what a file holds does not. */
+static const char *trace_text(const k3_cell_t *cell, char text[24])
+{
+    text[0] = '\0';
+    if (strncmp(cell->routing_text, "trace:", 6) == 0) {
+        text[0] = '#';
+        k3_routing_hash(cell->routing, text + 1);
+    }
+    return text;
 }
 
 static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
 {
     const k3_layout_t *l = &cell->layout;
-    char               skew[64], routing[64];
+    char               space[K3_SHORT_TEXT_MAX], nodes[K3_SHORT_TEXT_MAX], trace[24];
 
-    snprintf(cell->key, sizeof(cell->key),
-             "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u/t%llu.m%llu.%s/%s.s%llu/%s.%s/%s.%s.%s/q%u.%s.%s/%s",
-             cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp,
-             l->dp, l->cp, l->ep, cell->nodes, (unsigned long long)l->tokens,
-             (unsigned long long)cell->max_tokens,
-             short_text(text_or(q->skew, "equal"), skew, sizeof(skew)),
-             short_text(cell->routing_text, routing, sizeof(routing)),
-             (unsigned long long)cell->seed, cell->path.rule->name,
-             cell->path.fast ? "fast" : "fallback", cell->runner->name,
-             k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
-             cell->qps.active, fabric_names[cell->fabric], cell->p2p ? "p2p" : "nop2p",
-             k3_component_names[cell->component]);
+    snprintf(cell->skew_text, sizeof(cell->skew_text), "%s",
+             k3_short_text(text_or(q->skew, "equal"), space));
+    snprintf(
+        cell->key, sizeof(cell->key),
+        "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/q%u.%s.%s/%s",
+        cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp, l->dp,
+        l->cp, l->ep, cell->nodes, nodes_text(cell, nodes), (unsigned long long)l->tokens,
+        (unsigned long long)cell->max_tokens, cell->skew_text,
+        k3_short_text(cell->routing_text, space), trace_text(cell, trace),
+        (unsigned long long)cell->seed, cell->path.rule->name,
+        cell->path.fast ? "fast" : "fallback", cell->runner->name,
+        k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
+        cell->qps.active, fabric_names[cell->fabric], cell->p2p ? "p2p" : "nop2p",
+        k3_component_names[cell->component]);
 }
 
 k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err)
@@ -304,7 +432,7 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
         resolve_bound(request, cell, err) != K3_OK ||
         resolve_formats(request, cell, err) != K3_OK ||
         resolve_limits(request, cell, err) != K3_OK || refuse_planned(cell, err) != K3_OK ||
-        resolve_routing(request, cell, err) != K3_OK) {
+        resolve_routing(request, cell, err) != K3_OK || count_arriving(cell, err) != K3_OK) {
         k3_cell_destroy(cell);
         return err->status;
     }
@@ -315,9 +443,11 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
 void k3_cell_destroy(k3_cell_t *cell)
 {
     k3_routing_destroy(cell->routing);
+    k3_free(cell->arriving);
     k3_free(cell->node_of);
     k3_layout_destroy(&cell->layout);
     cell->routing = NULL;
+    cell->arriving = NULL;
     cell->node_of = NULL;
 }
 

@@ -42,7 +42,7 @@ typedef struct k3_cell_request {
     const char *component;
 } k3_cell_request_t;
 
-enum { K3_CELL_KEY_MAX = 512, K3_TEXT_MAX = 256 };
+enum { K3_CELL_KEY_MAX = 640, K3_TEXT_MAX = 256, K3_SHORT_TEXT_MAX = 64 };
 
 typedef struct k3_cell {
     char                key[K3_CELL_KEY_MAX]; /* equal keys: the same work */
@@ -55,6 +55,8 @@ typedef struct k3_cell {
     k3_format_t         dispatch_format, combine_format;
     k3_routing_t       *routing; /* owned */
     char                routing_text[K3_TEXT_MAX];
+    char                skew_text[K3_SHORT_TEXT_MAX]; /* by k3_short_text */
+    uint64_t           *arriving; /* [ep], owned: (row, expert) pairs of each block of experts */
     uint64_t            seed;
     uint64_t       max_tokens; /* M: bound of rows that one rank dispatches, as buffers are sized */
     k3_qp_choice_t qps;
@@ -63,6 +65,7 @@ typedef struct k3_cell {
     k3_component_t   component;
     int             *node_of; /* [tp], owned: real or virtual */
     uint32_t         nodes;
+    uint32_t         node_most, node_least; /* ranks of the largest and of the smallest node */
     bool             virtual_nodes;
 } k3_cell_t;
 
@@ -70,6 +73,10 @@ typedef struct k3_cell {
  * backend cannot. On failure nothing is left to free. */
 k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err);
 void        k3_cell_destroy(k3_cell_t *cell);
+
+/* Lists of rows can be long: a text of K3_SHORT_TEXT_MAX bytes or more is told by its beginning and
+ * its hash, in `space` of that size. */
+const char *k3_short_text(const char *text, char *space);
 
 /* The global rows that `rank` dispatches: its own on the fast path, all on the fallback. */
 void k3_cell_dispatched(const k3_cell_t *cell, uint32_t rank, uint64_t *first, uint64_t *count);

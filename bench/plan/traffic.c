@@ -9,6 +9,7 @@
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err)
 {
     traffic->cell = cell;
+    traffic->counted = false;
     return k3_alloc("rows for each expert", cell->model.experts, sizeof(uint32_t),
                     (void **)&traffic->rows_to, err);
 }
@@ -25,6 +26,10 @@ static void count_rows(k3_traffic_t *t, uint32_t origin)
     uint64_t         first, count;
     int32_t          ids[K3_TOPK_MAX];
 
+    if (t->counted) {
+        return;
+    }
+    t->counted = cell->path.all_rows;
     memset(t->rows_to, 0, cell->model.experts * sizeof(uint32_t));
     k3_cell_dispatched(cell, origin, &first, &count);
     for (uint64_t row = first; row < first + count; row++) {
@@ -193,8 +198,8 @@ static void add_flow(const k3_flow_t *flow, void *arg)
 }
 
 /* Rows that the origin sends to each rank: one for each (row, expert), or one for each (row, rank).
- */
-static void add_rows(totals_t *t, uint32_t origin)
+ * `times`: so many origins have these rows. */
+static void add_rows(totals_t *t, uint32_t origin, uint32_t times)
 {
     const k3_cell_t *cell = t->cell;
     bool dedup = cell->profile->copy != K3_COPY_PER_EXPERT && cell->profile->copy != K3_COPY_PULL;
@@ -203,7 +208,7 @@ static void add_rows(totals_t *t, uint32_t origin)
     int32_t  ids[K3_TOPK_MAX];
 
     k3_cell_dispatched(cell, origin, &first, &count);
-    t->work->rows_dispatched += count;
+    t->work->rows_dispatched += count * times;
     for (uint64_t row = first; row < first + count; row++) {
         k3_routing_row(cell->routing, row, ids);
         for (uint32_t k = 0; k < cell->model.topk; k++) {
@@ -216,11 +221,11 @@ static void add_rows(totals_t *t, uint32_t origin)
             for (uint32_t j = 0; j < k; j++) {
                 seen += ids[j] >= 0 && (uint32_t)ids[j] / local == owner;
             }
-            t->work->assignments++;
-            t->expert_rows[ids[k]]++;
-            t->work->dedup_rows += seen == 0;
+            t->work->assignments += times;
+            t->expert_rows[ids[k]] += times;
+            t->work->dedup_rows += seen == 0 ? times : 0;
             if (owner < cell->layout.tp && (!dedup || seen == 0)) {
-                t->rank_rows[owner]++;
+                t->rank_rows[owner] += times;
             }
         }
     }
@@ -234,19 +239,22 @@ static double imbalance(const uint64_t *load, uint32_t n)
         sum += (double)load[i];
         max = (double)load[i] > max ? (double)load[i] : max;
     }
-    return sum > 0.0 ? max * n / sum : 1.0;
+    return sum > 0.0 ? max * n / sum : 0.0;
 }
 
 static k3_status_t sum_origins(totals_t *t, k3_error_t *err)
 {
     k3_traffic_t traffic = {0};
+    uint32_t     origins = t->cell->path.all_rows ? 1 : t->cell->layout.tp; /* that differ */
 
     if (k3_traffic_open(t->cell, &traffic, err) != K3_OK) {
         return err->status;
     }
     for (uint32_t origin = 0; origin < t->cell->layout.tp; origin++) {
         k3_traffic_origin(&traffic, origin, add_flow, t);
-        add_rows(t, origin);
+    }
+    for (uint32_t origin = 0; origin < origins; origin++) {
+        add_rows(t, origin, t->cell->layout.tp / origins);
     }
     k3_traffic_close(&traffic);
     return K3_OK;
@@ -269,7 +277,10 @@ k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err
         work->dispatch_ratio =
             work->rows_global > 0 ? (double)work->rows_dispatched / (double)work->rows_global : 0.0;
         work->imbalance_expert = imbalance(t.expert_rows, cell->model.experts);
-        work->imbalance_rank = work->dispatches ? imbalance(t.rank_rows, cell->layout.tp) : 1.0;
+        work->has_imbalance_expert = work->assignments > 0;
+        work->has_imbalance_rank = work->assignments > 0 && work->dispatches;
+        work->imbalance_rank =
+            work->has_imbalance_rank ? imbalance(t.rank_rows, cell->layout.tp) : 0.0;
         work->has_imbalance_qp = t.qp_lanes > 0;
         work->imbalance_qp = t.qp_sum > 0.0 ? t.qp_max * (double)t.qp_lanes / t.qp_sum : 1.0;
     }

@@ -25,6 +25,7 @@ typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
 typedef struct k3_traffic {
     const k3_cell_t *cell;
     uint32_t        *rows_to; /* [E]: rows of the origin for each expert */
+    bool             counted; /* where every origin has the same rows they are counted once */
 } k3_traffic_t;
 
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err);
@@ -51,6 +52,7 @@ typedef struct k3_work {
     uint64_t         rows_dispatched; /* by all ranks in one iteration */
     uint64_t         assignments;     /* valid (row, expert) pairs that all ranks dispatched */
     double           dispatch_ratio;  /* rows_dispatched / rows_global; 0 when there are no rows */
+    bool             has_imbalance_expert, has_imbalance_rank; /* false: nothing was counted */
     double           imbalance_expert, imbalance_rank;
     bool             has_imbalance_qp;
     double           imbalance_qp; /* lanes that leave the node */

@@ -44,8 +44,10 @@ static void csv_value(const json_t *value, FILE *out)
     }
 }
 
-/* Columns by path inside a cell. */
-static const char *const cell_columns[][3] = {
+/* Columns: name and path inside a cell. */
+enum { COLUMN_TEXTS = 4 };
+
+static const char *const cell_columns[][COLUMN_TEXTS] = {
     {"backend", "backend", NULL},
     {"mode", "mode", NULL},
     {"generation", "generation", NULL},
@@ -64,8 +66,11 @@ static const char *const cell_columns[][3] = {
     {"tokens_min", "tokens", "min"},
     {"tokens_max", "tokens", "max"},
     {"tokens_total", "tokens", "total"},
+    {"max_tokens", "tokens", "bound"},
+    {"tokens_skew", "choices", "tokens_skew"},
     {"routing", "choices", "routing"},
     {"seed", "choices", "seed"},
+    {"runner", "choices", "recipe", "runner"},
     {"dispatch_dtype", "choices", "dispatch_dtype"},
     {"combine_dtype", "choices", "combine_dtype"},
     {"qps_per_peer", "choices", "qps_per_peer"},
@@ -117,11 +122,13 @@ static void csv_cell(const json_t *run, const json_t *cell, FILE *out)
     fputc(',', out);
     csv_value(json_object_get(cell, "key"), out);
     for (int c = 0; c < CELL_COLUMNS; c++) {
-        const json_t *value = json_object_get(cell, cell_columns[c][1]);
+        const json_t *value = cell;
 
+        for (int step = 1; step < COLUMN_TEXTS && cell_columns[c][step] != NULL; step++) {
+            value = json_object_get(value, cell_columns[c][step]);
+        }
         fputc(',', out);
-        csv_value(cell_columns[c][2] != NULL ? json_object_get(value, cell_columns[c][2]) : value,
-                  out);
+        csv_value(value, out);
     }
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
         const json_t *phase = find_phase(cell, k3_phase_names[p]);
@@ -151,14 +158,14 @@ void k3_report_csv(json_t *const *documents, size_t count, FILE *out)
 
 /* --- Markdown -------------------------------------------------------------------------------- */
 
-/* Text from a record is not markup. */
+/* Text from a record is not markup, and stays on its line. */
 static void md_text(const char *text, FILE *out)
 {
     for (; *text != '\0'; text++) {
-        if (strchr("|<>`*_[]\\", *text) != NULL) {
+        if (strchr("|<>`*_[]\\&~$", *text) != NULL) {
             fputc('\\', out);
         }
-        fputc(*text == '\n' ? ' ' : *text, out);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
     }
 }
 
@@ -173,9 +180,30 @@ static void md_time(const json_t *cell, const char *phase, FILE *out)
     }
 }
 
+/* A dash for what was left to its default; blank when nothing is known. */
+static void md_layout(const json_t *layout, FILE *out)
+{
+    static const char *const names[] = {"tp", "dp", "ep"};
+    bool                     known = false;
+
+    for (int i = 0; i < 3; i++) {
+        known = known || json_is_integer(json_object_get(layout, names[i]));
+    }
+    for (int i = 0; i < 3 && known; i++) {
+        const json_t *size = json_object_get(layout, names[i]);
+
+        fputs(i > 0 ? "/" : "", out);
+        if (json_is_integer(size)) {
+            fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(size));
+        } else {
+            fputc('-', out);
+        }
+    }
+}
+
 static void md_cell(const json_t *cell, FILE *out)
 {
-    const json_t *layout = json_object_get(cell, "layout");
+    const json_t *asked = json_object_get(json_object_get(cell, "tokens"), "asked");
     const json_t *ratio = json_object_get(json_object_get(cell, "work"), "dispatch_ratio");
     char          backend[32];
 
@@ -183,12 +211,11 @@ static void md_cell(const json_t *cell, FILE *out)
     md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
     fputs(" | ", out);
     md_text(text_of(json_object_get(cell, "model"), "name"), out);
-    fprintf(
-        out, " | %lld/%lld/%lld | %lld |",
-        (long long)json_integer_value(json_object_get(layout, "tp")),
-        (long long)json_integer_value(json_object_get(layout, "dp")),
-        (long long)json_integer_value(json_object_get(layout, "ep")),
-        (long long)json_integer_value(json_object_get(json_object_get(cell, "tokens"), "asked")));
+    fputs(" | ", out);
+    md_layout(json_object_get(cell, "layout"), out);
+    fputs(" | ", out);
+    csv_value(asked, out);
+    fputs(" |", out);
     if (json_is_number(ratio)) {
         fprintf(out, " %.2f |", json_number_value(ratio));
     } else {
@@ -212,12 +239,15 @@ static void md_record(const json_t *document, FILE *out)
 
     fputs("### run ", out);
     md_text(text_of(run, "id"), out);
-    fprintf(out,
-            "\n\nk3bench %s (%s), %lld ranks, started %s. Times in us: median over iterations of "
-            "the slowest rank.\n\n",
-            text_of(run, "version"), text_of(run, "git_sha"),
-            (long long)json_integer_value(json_object_get(json_object_get(run, "launch"), "ranks")),
-            text_of(run, "started_utc"));
+    fputs("\n\nk3bench ", out);
+    md_text(text_of(run, "version"), out);
+    fputs(" (", out);
+    md_text(text_of(run, "git_sha"), out);
+    fprintf(
+        out, "), %lld ranks, started ",
+        (long long)json_integer_value(json_object_get(json_object_get(run, "launch"), "ranks")));
+    md_text(text_of(run, "started_utc"), out);
+    fputs(". Times in us: median over iterations of the slowest rank.\n\n", out);
     fputs("| backend | model | tp/dp/ep | rows a rank | dispatch ratio | dispatch | experts | "
           "combine | region | status | check |\n",
           out);
@@ -234,7 +264,9 @@ static void md_record(const json_t *document, FILE *out)
 
             fputs("- ", out);
             md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
-            fprintf(out, " %s: ", text_of(cell, "status"));
+            fputs(" ", out);
+            md_text(text_of(cell, "status"), out);
+            fputs(": ", out);
             md_text(text_of(cell, "reason"), out);
             fputs("\n", out);
         }

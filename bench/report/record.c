@@ -1,46 +1,38 @@
 #include "bench/report/record.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/cell/routing.h"
+#include "bench/report/values.h"
 #include "harness/base/arith.h"
-#include "harness/record/document.h"
-
-static json_t *number(double value)
-{
-    return k3_json_number(value);
-}
-
-static json_t *count(uint64_t value)
-{
-    return json_integer((json_int_t)value);
-}
-
-static void set_null(json_t *object, const char *name, const char *reason)
-{
-    char key[64];
-
-    snprintf(key, sizeof(key), "%s_reason", name);
-    json_object_set_new(object, name, json_null());
-    json_object_set_new(object, key, json_string(reason));
-}
 
 void k3_record_status(json_t *object, const char *status, const char *reason)
 {
-    json_object_set_new(object, "status", json_string(status));
-    json_object_set_new(object, "reason", k3_json_string(reason));
+    k3_set_text(object, "status", status);
+    k3_set_text(object, "reason", reason);
 }
 
-/* --- what was asked and planned -------------------------------------------------------------- */
+/* A seed above what JSON's integers hold stays itself as text. */
+static json_t *seed_value(uint64_t seed)
+{
+    char text[24];
+
+    if (seed <= INT64_MAX) {
+        return json_integer((json_int_t)seed);
+    }
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
+    return json_string(text);
+}
+
+/* --- what was resolved and planned ----------------------------------------------------------- */
 
 static json_t *record_model(const k3_model_t *m)
 {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "name", m->name, "hidden",
-                     (int)m->hidden, "latent", (int)m->latent, "experts", (int)m->experts, "topk",
-                     (int)m->topk, "intermediate", (int)m->intermediate, "shared", (int)m->shared,
-                     "activation", m->activation == K3_ACT_SITU ? "situ" : "swiglu", "weights",
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "name",
+                     k3_json_string(m->name), "hidden", (int)m->hidden, "latent", (int)m->latent,
+                     "experts", (int)m->experts, "topk", (int)m->topk, "intermediate",
+                     (int)m->intermediate, "shared", (int)m->shared, "activation",
+                     m->activation == K3_ACT_SITU ? "situ" : "swiglu", "weights",
                      m->weights == K3_WEIGHT_MXFP4 ? "mxfp4" : "fp8_b128");
 }
 
@@ -54,18 +46,36 @@ static json_t *record_layout(const k3_cell_t *cell)
                      cell->virtual_nodes);
 }
 
+static bool moves_rows(const k3_profile_t *profile)
+{
+    return profile->copy != K3_COPY_NONE;
+}
+
+static json_t *record_path(const k3_cell_t *cell)
+{
+    const k3_path_t *path = &cell->path;
+
+    return json_pack("{s:s, s:b, s:b, s:b, s:b}", "rule", path->rule->name, "fast", path->fast,
+                     "sp_moe", path->sp_moe, "reduced_twice", path->reduced_twice, "moves_rows",
+                     moves_rows(cell->profile));
+}
+
 static json_t *record_tokens(const k3_cell_t *cell)
 {
     const k3_layout_t *l = &cell->layout;
     uint64_t           min = l->rows[0], max = l->rows[0];
+    json_t            *tokens = json_object();
 
     for (uint32_t r = 1; r < l->tp; r++) {
         min = l->rows[r] < min ? l->rows[r] : min;
         max = l->rows[r] > max ? l->rows[r] : max;
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "asked", (json_int_t)l->tokens, "min",
-                     (json_int_t)min, "max", (json_int_t)max, "total", (json_int_t)l->rows_global,
-                     "bound", (json_int_t)cell->max_tokens);
+    k3_set_count(tokens, "asked", l->tokens);
+    k3_set_count(tokens, "min", min);
+    k3_set_count(tokens, "max", max);
+    k3_set_count(tokens, "total", l->rows_global);
+    k3_set_count(tokens, "bound", cell->max_tokens);
+    return tokens;
 }
 
 /* What the cell is executed with: profile, precision, queue pairs. */
@@ -73,48 +83,65 @@ static json_t *record_choices(const k3_cell_t *cell)
 {
     const k3_recipe_t *recipe = &cell->runner->recipe;
 
-    return json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:b, s:s}, s:i, s:i, s:b, s:s, s:b, s:s, s:I}",
-                     "engine", k3_engine_name(cell->profile->engine), "dispatch_dtype",
-                     k3_format_names[cell->dispatch_format], "combine_dtype",
-                     k3_format_names[cell->combine_format], "recipe", "runner", cell->runner->name,
-                     "input", k3_format_names[recipe->input], "round_gate_up",
-                     recipe->round_gate_up, "middle", k3_format_names[recipe->middle],
-                     "qps_per_peer", (int)cell->qps.active, "qps_existing", (int)cell->qps.existing,
-                     "below_upstream_minimum", cell->qps.what_if, "fabric",
-                     cell->fabric == K3_FABRIC_IB ? "ib" : "roce", "p2p", cell->p2p, "routing",
-                     cell->routing_text, "seed", (json_int_t)cell->seed);
+    return json_pack(
+        "{s:s, s:s, s:s, s:{s:s, s:s, s:b, s:s}, s:i, s:i, s:b, s:s, s:b, s:o, s:o, s:o}", "engine",
+        k3_engine_name(cell->profile->engine), "dispatch_dtype",
+        k3_format_names[cell->dispatch_format], "combine_dtype",
+        k3_format_names[cell->combine_format], "recipe", "runner", cell->runner->name, "input",
+        k3_format_names[recipe->input], "round_gate_up", recipe->round_gate_up, "middle",
+        k3_format_names[recipe->middle], "qps_per_peer", (int)cell->qps.active, "qps_existing",
+        (int)cell->qps.existing, "below_upstream_minimum", cell->qps.what_if, "fabric",
+        cell->fabric == K3_FABRIC_IB ? "ib" : "roce", "p2p", cell->p2p, "tokens_skew",
+        k3_json_string(cell->skew_text), "routing", k3_json_string(cell->routing_text), "seed",
+        seed_value(cell->seed));
+}
+
+static json_t *record_imbalance(const k3_work_t *w)
+{
+    json_t     *imbalance = json_object();
+    const char *nothing = w->rows_global == 0 ? "no rows" : "no row is sent to an expert";
+
+    if (w->has_imbalance_expert) {
+        k3_set_number(imbalance, "expert", w->imbalance_expert);
+    } else {
+        k3_set_null(imbalance, "expert", nothing);
+    }
+    if (w->has_imbalance_rank) {
+        k3_set_number(imbalance, "rank", w->imbalance_rank);
+    } else {
+        k3_set_null(imbalance, "rank", w->dispatches ? nothing : "no dispatch");
+    }
+    if (w->has_imbalance_qp) {
+        k3_set_number(imbalance, "qp", w->imbalance_qp);
+    } else {
+        k3_set_null(imbalance, "qp", "no queue pair leaves a node");
+    }
+    return imbalance;
 }
 
 static json_t *record_work(const k3_cell_t *cell, const k3_work_t *w)
 {
     char    hash[17];
-    json_t *work = json_object(), *imbalance = json_object();
+    json_t *work = json_object();
 
     k3_routing_hash(cell->routing, hash);
-    json_object_set_new(work, "rows_global", count(w->rows_global));
-    json_object_set_new(work, "rows_padding", count(w->rows_padding));
+    k3_set_count(work, "rows_global", w->rows_global);
+    k3_set_count(work, "rows_padding", w->rows_padding);
     if (w->dispatches) {
-        json_object_set_new(work, "rows_dispatched", count(w->rows_dispatched));
-        json_object_set_new(work, "assignments", count(w->assignments));
+        k3_set_count(work, "rows_dispatched", w->rows_dispatched);
+        k3_set_count(work, "assignments", w->assignments);
         if (w->rows_global > 0) {
-            json_object_set_new(work, "dispatch_ratio", number(w->dispatch_ratio));
+            k3_set_number(work, "dispatch_ratio", w->dispatch_ratio);
         } else {
-            set_null(work, "dispatch_ratio", "no rows");
+            k3_set_null(work, "dispatch_ratio", "no rows");
         }
     } else {
-        set_null(work, "rows_dispatched", "no dispatch");
-        set_null(work, "assignments", "no dispatch");
-        set_null(work, "dispatch_ratio", "no dispatch");
+        k3_set_null(work, "rows_dispatched", "no dispatch");
+        k3_set_null(work, "assignments", "no dispatch");
+        k3_set_null(work, "dispatch_ratio", "no dispatch");
     }
-    json_object_set_new(work, "routing_hash", json_string(hash));
-    json_object_set_new(imbalance, "expert", number(w->imbalance_expert));
-    json_object_set_new(imbalance, "rank", number(w->imbalance_rank));
-    if (w->has_imbalance_qp) {
-        json_object_set_new(imbalance, "qp", number(w->imbalance_qp));
-    } else {
-        set_null(imbalance, "qp", "no queue pair leaves a node");
-    }
-    json_object_set_new(work, "imbalance", imbalance);
+    k3_set_text(work, "routing_hash", hash);
+    json_object_set_new(work, "imbalance", record_imbalance(w));
     return work;
 }
 
@@ -137,9 +164,9 @@ static json_t *record_traffic(const k3_work_t *w)
             "bytes_payload_network", (json_int_t)s->payload_network, "bytes_wire_network",
             (json_int_t)s->wire_network);
         if (s->doorbells == K3_DOORBELLS_UNKNOWN) {
-            set_null(entry, "doorbells", "no posting rule is documented");
+            k3_set_null(entry, "doorbells", "no posting rule is documented");
         } else {
-            json_object_set_new(entry, "doorbells", count(s->doorbells));
+            k3_set_count(entry, "doorbells", s->doorbells);
         }
         json_object_set_new(traffic, k3_traffic_names[t], entry);
     }
@@ -148,337 +175,162 @@ static json_t *record_traffic(const k3_work_t *w)
 
 static json_t *record_memory(const k3_memory_t *m)
 {
-    uint64_t rows = m->total - m->expert_weights - m->shared_expert - m->dense_weights;
+    uint64_t rest = k3_add(m->expert_weights, k3_add(m->shared_expert, m->dense_weights));
+    json_t  *memory = json_object();
 
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "buffers_bytes", (json_int_t)rows,
-                     "block_bytes", (json_int_t)m->block, "expert_weights_bytes",
-                     (json_int_t)m->expert_weights, "shared_expert_bytes",
-                     (json_int_t)m->shared_expert, "dense_weights_bytes",
-                     (json_int_t)m->dense_weights, "total_bytes", (json_int_t)m->total);
+    k3_set_count(memory, "buffers_bytes", m->total == K3_TOO_BIG ? K3_TOO_BIG : m->total - rest);
+    k3_set_count(memory, "block_bytes", m->block);
+    k3_set_count(memory, "expert_weights_bytes", m->expert_weights);
+    k3_set_count(memory, "shared_expert_bytes", m->shared_expert);
+    k3_set_count(memory, "dense_weights_bytes", m->dense_weights);
+    k3_set_count(memory, "total_bytes", m->total);
+    return memory;
 }
 
 json_t *k3_record_plan(const k3_cell_t *cell, const k3_work_t *work, const k3_memory_t *memory)
 {
-    json_t *o = json_object();
+    static const char *const results[] = {"check", "phases", "rates", "qps", "waits"};
+    json_t                  *o = json_object();
 
-    json_object_set_new(o, "key", json_string(cell->key));
-    json_object_set_new(o, "backend", json_string(cell->profile->backend));
-    json_object_set_new(o, "mode", json_string(cell->profile->mode));
-    json_object_set_new(o, "generation",
-                        json_string(cell->generation == K3_GENERATION_K3 ? "k3" : "stock"));
+    k3_set_text(o, "key", cell->key);
+    k3_set_text(o, "backend", cell->profile->backend);
+    k3_set_text(o, "mode", cell->profile->mode);
+    k3_set_text(o, "generation", cell->generation == K3_GENERATION_K3 ? "k3" : "stock");
     json_object_set_new(o, "model", record_model(&cell->model));
-    json_object_set_new(o, "component", json_string(k3_component_names[cell->component]));
+    k3_set_text(o, "component", k3_component_names[cell->component]);
     json_object_set_new(o, "layout", record_layout(cell));
-    json_object_set_new(o, "path",
-                        json_pack("{s:s, s:b, s:b, s:b}", "rule", cell->path.rule->name, "fast",
-                                  cell->path.fast, "sp_moe", cell->path.sp_moe, "reduced_twice",
-                                  cell->path.reduced_twice));
+    json_object_set_new(o, "path", record_path(cell));
     json_object_set_new(o, "tokens", record_tokens(cell));
     json_object_set_new(o, "choices", record_choices(cell));
     k3_record_status(o, "planned", NULL);
     json_object_set_new(o, "work", record_work(cell, work));
     json_object_set_new(o, "traffic", record_traffic(work));
-    set_null(o, "check", "not run");
-    set_null(o, "phases", "not run");
-    set_null(o, "rates", "not run");
-    set_null(o, "qps", "not run");
-    set_null(o, "waits", "not run");
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        k3_set_null(o, results[i], "not run");
+    }
     json_object_set_new(o, "memory", record_memory(memory));
     return o;
 }
 
+/* --- what was asked and refused -------------------------------------------------------------- */
+
+static const char refused[] = "refused", unresolved[] = "default, not resolved";
+
+/* 0: left to its default. */
+static void set_asked(json_t *object, const char *name, uint64_t value)
+{
+    if (value == 0) {
+        k3_set_null(object, name, unresolved);
+    } else {
+        k3_set_count(object, name, value);
+    }
+}
+
+static void set_nulls(json_t *object, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        k3_set_null(object, *names, refused);
+    }
+}
+
+static const char *text_or(const char *text, const char *fallback)
+{
+    return text != NULL ? text : fallback;
+}
+
+static json_t *asked_layout(const k3_cell_request_t *q)
+{
+    json_t *layout = json_object();
+
+    set_asked(layout, "tp", q->tp != 0 ? q->tp : q->world);
+    set_asked(layout, "dp", q->dp);
+    set_asked(layout, "cp", q->cp);
+    set_asked(layout, "ep", q->ep);
+    set_nulls(layout, (const char *const[]){"attn_tp", "moe_tp", NULL});
+    set_asked(layout, "nodes", q->nodes_as);
+    k3_set_bool(layout, "virtual_nodes", q->nodes_as != 0);
+    return layout;
+}
+
+static json_t *asked_tokens(const k3_cell_request_t *q)
+{
+    json_t *tokens = json_object();
+
+    k3_set_count(tokens, "asked", q->tokens);
+    set_nulls(tokens, (const char *const[]){"min", "max", "total", NULL});
+    set_asked(tokens, "bound", q->max_tokens);
+    return tokens;
+}
+
+static json_t *asked_path(const k3_cell_request_t *q, const k3_profile_t *profile)
+{
+    const char *choice = text_or(q->path, k3_path_choice_names[K3_PATH_AUTO]);
+    json_t     *path = json_object();
+
+    k3_set_text(path, "rule", text_or(q->path_rule, "registry"));
+    if (strcmp(choice, k3_path_choice_names[K3_PATH_AUTO]) == 0) {
+        k3_set_null(path, "fast", unresolved);
+    } else {
+        k3_set_bool(path, "fast", strcmp(choice, k3_path_choice_names[K3_PATH_FAST]) == 0);
+    }
+    set_nulls(path, (const char *const[]){"sp_moe", "reduced_twice", NULL});
+    if (profile != NULL) {
+        k3_set_bool(path, "moves_rows", moves_rows(profile));
+    } else {
+        k3_set_null(path, "moves_rows", "no such backend");
+    }
+    return path;
+}
+
+static json_t *asked_choices(const k3_cell_request_t *q, const k3_profile_t *profile)
+{
+    json_t *choices = json_object(), *recipe = json_object();
+    char    space[K3_SHORT_TEXT_MAX];
+
+    if (profile != NULL) {
+        k3_set_text(choices, "engine", k3_engine_name(profile->engine));
+    } else {
+        k3_set_null(choices, "engine", "no such backend");
+    }
+    k3_set_text(choices, "dispatch_dtype", text_or(q->dispatch_dtype, "auto"));
+    k3_set_text(choices, "combine_dtype", text_or(q->combine_dtype, "auto"));
+    k3_set_text(recipe, "runner", text_or(q->runner, "auto"));
+    set_nulls(recipe, (const char *const[]){"input", "round_gate_up", "middle", NULL});
+    json_object_set_new(choices, "recipe", recipe);
+    set_asked(choices, "qps_per_peer", q->qps);
+    set_nulls(choices, (const char *const[]){"qps_existing", "below_upstream_minimum", NULL});
+    k3_set_text(choices, "fabric", text_or(q->fabric, "ib"));
+    k3_set_bool(choices, "p2p", q->p2p);
+    k3_set_text(choices, "tokens_skew", k3_short_text(text_or(q->skew, "equal"), space));
+    k3_set_text(choices, "routing", text_or(q->routing, "uniform"));
+    json_object_set_new(choices, "seed", seed_value(q->seed));
+    return choices;
+}
+
 json_t *k3_record_refused(const k3_cell_request_t *q, const k3_error_t *err)
 {
-    const k3_profile_t *profile;
+    const k3_profile_t *profile = NULL;
+    const char         *backend = text_or(q->backend, "none");
     k3_error_t          unused = K3_ERROR_INIT;
     json_t             *o = json_object();
-    bool                known =
-        k3_registry_find(q->backend != NULL ? q->backend : "none", &profile, &unused) == K3_OK;
 
-    json_object_set_new(o, "key", json_null());
-    json_object_set_new(o, "backend", k3_json_string(known ? profile->backend : q->backend));
-    json_object_set_new(o, "mode", json_string(known ? profile->mode : ""));
-    json_object_set_new(o, "generation", k3_json_string(q->generation));
+    k3_registry_find(backend, &profile, &unused);
+    k3_set_null(o, "key", refused);
+    k3_set_text(o, "backend", profile != NULL ? profile->backend : backend);
+    k3_set_text(o, "mode", profile != NULL ? profile->mode : "");
+    k3_set_text(o, "generation", q->generation);
+    if (q->generation == NULL) {
+        k3_set_null(o, "generation", unresolved);
+    }
     json_object_set_new(o, "model",
-                        json_pack("{s:s}", "name", q->model != NULL ? q->model : "tiny"));
-    json_object_set_new(o, "component",
-                        json_string(q->component != NULL ? q->component : "region"));
-    json_object_set_new(o, "layout",
-                        json_pack("{s:I, s:I, s:I, s:I}", "tp", (json_int_t)q->tp, "dp",
-                                  (json_int_t)q->dp, "cp", (json_int_t)q->cp, "ep",
-                                  (json_int_t)q->ep));
-    json_object_set_new(o, "tokens", json_pack("{s:I}", "asked", (json_int_t)q->tokens));
+                        json_pack("{s:o}", "name", k3_json_string(text_or(q->model, "tiny"))));
+    k3_set_text(o, "component", text_or(q->component, "region"));
+    json_object_set_new(o, "layout", asked_layout(q));
+    json_object_set_new(o, "path", asked_path(q, profile));
+    json_object_set_new(o, "tokens", asked_tokens(q));
+    json_object_set_new(o, "choices", asked_choices(q, profile));
     k3_record_status(o, "unsupported", err->text);
+    set_nulls(o, (const char *const[]){"work", "traffic", "check", "phases", "rates", "qps",
+                                       "waits", "memory", NULL});
     return o;
-}
-
-/* --- what was measured ----------------------------------------------------------------------- */
-
-static json_t *record_check(const k3_cell_t *cell, const k3_measurement_t *m, k3_check_mode_t mode)
-{
-    const k3_check_t *c = &m->check;
-    double            limit = k3_oracle_tolerance(cell, K3_STAGE_COMBINED);
-    json_t           *check = json_object(), *stages = json_object();
-
-    json_object_set_new(check, "state",
-                        json_string(!m->checked ? "not checked"
-                                    : c->wrong  ? "wrong"
-                                                : "ok"));
-    json_object_set_new(check, "mode", json_string(k3_check_mode_names[mode]));
-    json_object_set_new(check, "rows_checked", count(c->rows_checked));
-    json_object_set_new(check, "rows_wrong", count(c->rows_wrong));
-    json_object_set_new(check, "max_rel_err", m->checked ? number(c->max_rel_err) : json_null());
-    json_object_set_new(check, "tolerance", number(limit));
-    for (int s = 0; s < K3_STAGE_COUNT && m->checked; s++) {
-        json_object_set_new(stages, k3_stage_names[s],
-                            json_pack("{s:o, s:o}", "max_error", number(c->max_error[s]),
-                                      "tolerance",
-                                      number(k3_oracle_tolerance(cell, (k3_stage_t)s))));
-    }
-    json_object_set_new(check, "stages", stages);
-    json_object_set_new(check, "first_wrong", json_null());
-    if (c->wrong) {
-        json_object_set_new(check, "first_wrong",
-                            json_pack("{s:I, s:I, s:s, s:i, s:o, s:o, s:s}", "row",
-                                      (json_int_t)c->first_row, "iteration",
-                                      (json_int_t)c->first_payload, "stage",
-                                      k3_stage_names[c->first_stage], "element",
-                                      (int)c->first_element, "want", number(c->first_want), "got",
-                                      number(c->first_got), "diagnosis", c->diagnosis));
-    }
-    return check;
-}
-
-static json_t *record_phase(const char *name, const k3_phase_result_t *p)
-{
-    const k3_summary_t *s = &p->summary;
-    json_t             *o = json_object();
-
-    json_object_set_new(o, "name", json_string(name));
-    json_object_set_new(o, "unit", json_string("us"));
-    json_object_set_new(o, "reduction", json_string("max over ranks per iteration"));
-    json_object_set_new(o, "n", count(s->n));
-    json_object_set_new(o, "median", number(s->median));
-    if (s->has_ci) {
-        json_object_set_new(o, "ci95", json_pack("[o, o]", number(s->ci_low), number(s->ci_high)));
-    } else {
-        set_null(o, "ci95", "fewer than 6 samples");
-    }
-    json_object_set_new(o, "p95", number(s->p95));
-    json_object_set_new(o, "p99", number(s->p99));
-    json_object_set_new(o, "p99_is_max", json_boolean(s->p99_is_max));
-    json_object_set_new(o, "min", number(s->min));
-    json_object_set_new(o, "max", number(s->max));
-    json_object_set_new(o, "mean", number(s->mean));
-    json_object_set_new(o, "deviation", number(s->deviation));
-    json_object_set_new(o, "slowest_rank", json_integer(p->slowest_rank));
-    return o;
-}
-
-static bool is_headline(int phase)
-{
-    return phase >= K3_PHASE_DISPATCH;
-}
-
-static json_t *record_phases(const k3_measurement_t *m)
-{
-    json_t *phases = json_array();
-
-    for (int p = 0; p < K3_PHASE_COUNT; p++) {
-        json_t *o;
-
-        if (!m->phase[p].present) {
-            continue;
-        }
-        o = record_phase(k3_phase_names[p], &m->phase[p]);
-        if (is_headline(p)) {
-            json_t *samples = json_array();
-
-            for (uint64_t i = 0; i < m->iterations; i++) {
-                json_array_append_new(samples, number(m->phase[p].samples[i]));
-            }
-            json_object_set_new(o, "samples", samples);
-        }
-        json_array_append_new(phases, o);
-    }
-    return phases;
-}
-
-static void add_rate(json_t *rates, const char *name, const char *basis, uint64_t bytes,
-                     const k3_phase_result_t *phase)
-{
-    json_t *rate =
-        json_pack("{s:s, s:s, s:I}", "name", name, "basis", basis, "bytes", (json_int_t)bytes);
-
-    if (bytes == 0) {
-        set_null(rate, "GBps", "no bytes of this basis move");
-    } else {
-        json_object_set_new(rate, "GBps", number((double)bytes / phase->summary.median / 1e3));
-    }
-    json_array_append_new(rates, rate);
-}
-
-/* Bytes of all ranks over the median of the slowest rank: BENCHMARKS.md. */
-static json_t *record_rates(const k3_cell_t *cell, const k3_work_t *w, const k3_measurement_t *m)
-{
-    static const struct {
-        k3_phase_t         phase;
-        k3_traffic_phase_t traffic;
-    } pairs[] = {{K3_PHASE_DISPATCH, K3_TRAFFIC_DISPATCH}, {K3_PHASE_COMBINE, K3_TRAFFIC_COMBINE}};
-    const k3_profile_t *p = cell->profile;
-    json_t             *rates = json_array();
-
-    for (int i = 0; i < 2; i++) {
-        const k3_phase_result_t *phase = &m->phase[pairs[i].phase];
-        const k3_traffic_sum_t  *sum = &w->sum[pairs[i].traffic];
-        const char              *name = k3_phase_names[pairs[i].phase];
-        uint64_t                 row =
-            i == 0 ? k3_profile_dispatch_payload(p, cell->dispatch_format, cell->model.latent)
-                                   : k3_profile_combine_payload(p, cell->combine_format, cell->model.latent);
-
-        if (!phase->present || !w->dispatches) {
-            continue;
-        }
-        add_rate(rates, name, "assignment", w->assignments * row, phase);
-        add_rate(rates, name, "deduplicated", w->dedup_rows * row, phase);
-        add_rate(rates, name, "wire", sum->wire_remote, phase);
-    }
-    return rates;
-}
-
-static int slower(const void *a, const void *b)
-{
-    double x = ((const k3_lane_row_t *)a)->last_done_us,
-           y = ((const k3_lane_row_t *)b)->last_done_us;
-
-    return (x < y) - (x > y);
-}
-
-static json_t *record_lane(const k3_lane_row_t *l, bool doorbells)
-{
-    /* A lane that carried signals only has no message to time. */
-    double none = l->messages > 0 ? 0.0 : NAN;
-
-    return json_pack("[s, i, i, i, s, I, I, o, I, I, o, o, o, o, o, o]", k3_traffic_names[l->phase],
-                     l->src, l->dst, l->qp, k3_lane_kind_name((k3_lane_kind_t)l->kind),
-                     (json_int_t)l->messages, (json_int_t)l->signals,
-                     doorbells ? count(l->doorbells) : json_null(), (json_int_t)l->payload,
-                     (json_int_t)l->wire, number(l->first_post_us), number(l->last_done_us),
-                     number(l->busy_us), number(l->p50_us + none), number(l->p99_us + none),
-                     number(l->max_us + none));
-}
-
-/* Sums over all lanes of each (phase, source rank). */
-static json_t *rank_sums(const k3_measurement_t *m)
-{
-    json_t *sums = json_array();
-
-    for (uint64_t i = 0; i < m->lane_count;) {
-        k3_lane_row_t sum = m->lanes[i];
-        uint64_t      j = i + 1;
-
-        for (; j < m->lane_count && m->lanes[j].src == sum.src && m->lanes[j].phase == sum.phase;
-             j++) {
-            sum.messages += m->lanes[j].messages;
-            sum.signals += m->lanes[j].signals;
-            sum.payload += m->lanes[j].payload;
-            sum.wire += m->lanes[j].wire;
-        }
-        json_array_append_new(sums,
-                              json_pack("[s, i, I, I, I, I]", k3_traffic_names[sum.phase], sum.src,
-                                        (json_int_t)sum.messages, (json_int_t)sum.signals,
-                                        (json_int_t)sum.payload, (json_int_t)sum.wire));
-        i = j;
-    }
-    return sums;
-}
-
-static json_t *record_qps(const k3_cell_t *cell, const k3_measurement_t *m)
-{
-    json_t  *qps = json_object(), *rows = json_array();
-    uint64_t kept = m->lane_count;
-
-    json_object_set_new(qps, "matches_plan", json_boolean(m->matches_plan));
-    json_object_set_new(qps, "mismatch",
-                        m->matches_plan ? json_null() : json_string(m->mismatch.text));
-    json_object_set_new(qps, "transport", json_string(m->transport));
-    json_object_set_new(qps, "signal_order",
-                        json_pack("{s:s, s:I, s:I}", "used", m->order, "rounds",
-                                  (json_int_t)m->order_rounds, "overtaken_without",
-                                  (json_int_t)m->order_overtaken));
-    json_object_set_new(qps, "columns",
-                        json_pack("[s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s]", "phase",
-                                  "src", "dst", "qp", "lane", "messages", "signals", "doorbells",
-                                  "bytes_payload", "bytes_wire", "first_post_us", "last_done_us",
-                                  "busy_us", "p50_us", "p99_us", "max_us"));
-    json_object_set_new(qps, "lanes_total", count(m->lane_count));
-    if (m->lane_count > K3_LANES_KEPT) {
-        json_object_set_new(qps, "rank_columns",
-                            json_pack("[s, s, s, s, s, s]", "phase", "src", "messages", "signals",
-                                      "bytes_payload", "bytes_wire"));
-        json_object_set_new(qps, "rank_sums", rank_sums(m));
-        qsort(m->lanes, m->lane_count, sizeof(*m->lanes), slower);
-        kept = K3_LANES_SLOWEST;
-    }
-    json_object_set_new(qps, "lanes_kept", count(kept));
-    for (uint64_t i = 0; i < kept; i++) {
-        json_array_append_new(rows, record_lane(&m->lanes[i], cell->profile->doorbell_every != 0));
-    }
-    json_object_set_new(qps, "rows", rows);
-    return qps;
-}
-
-static json_t *record_waits(const k3_measurement_t *m)
-{
-    json_t *rows = json_array();
-
-    for (uint64_t i = 0; i < m->wait_count; i++) {
-        const k3_wait_row_t *w = &m->waits[i];
-
-        json_array_append_new(rows, json_pack("[s, i, i, o, o, I]", k3_traffic_names[w->phase],
-                                              w->dst, w->src, number(w->wait.sum_us),
-                                              number(w->wait.max_us), (json_int_t)w->wait.count));
-    }
-    return json_pack("{s:[s, s, s, s, s, s], s:o}", "columns", "phase", "dst", "src", "sum_us",
-                     "max_us", "count", "rows", rows);
-}
-
-static json_t *record_setup(const k3_measurement_t *m)
-{
-    return json_pack("[{s:s, s:o}, {s:s, s:o}, {s:s, s:o}, {s:s, s:o}, {s:s, s:o}]", "name",
-                     "weights", "us", number(m->weights_us), "name", "queue_pairs", "us",
-                     number(m->queue_pairs_us), "name", "registration", "us",
-                     number(m->registration_us), "name", "connection", "us",
-                     number(m->connection_us), "name", "order_test", "us", number(m->selftest_us));
-}
-
-void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
-                        const k3_measurement_t *m, k3_check_mode_t mode)
-{
-    static const char *const reasons[] = {"check_reason", "phases_reason", "rates_reason",
-                                          "qps_reason", "waits_reason"};
-
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-        json_object_del(o, reasons[i]);
-    }
-    json_object_set_new(o, "warmup", count(m->warmup));
-    json_object_set_new(o, "check", record_check(cell, m, mode));
-    json_object_set_new(o, "phases", record_phases(m));
-    json_object_set_new(o, "rates", record_rates(cell, work, m));
-    if (m->has_lanes) {
-        json_object_set_new(o, "qps", record_qps(cell, m));
-    } else {
-        set_null(o, "qps",
-                 cell->profile->engine == K3_ENGINE_MPI ? "MPI hides its queue pairs"
-                                                        : "this engine has no queue pairs");
-    }
-    if (m->wait_count > 0) {
-        json_object_set_new(o, "waits", record_waits(m));
-    } else {
-        set_null(o, "waits", "this engine waits for no signals");
-    }
-    json_object_set_new(o, "setup", record_setup(m));
-    json_object_set_new(json_object_get(o, "memory"), "allocated_bytes", count(m->allocated_bytes));
-    json_object_set_new(json_object_get(o, "memory"), "timed_allocations",
-                        count(m->timed_allocations));
 }

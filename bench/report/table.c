@@ -58,15 +58,152 @@ const char *k3_table_bytes(double bytes, char *text, size_t size)
     return text;
 }
 
-/* Four significant digits fit every column. */
+/* At most seven characters. */
 static const char *time_text(bool known, double us, char *text, size_t size)
 {
     if (!known) {
         snprintf(text, size, "-");
     } else {
-        snprintf(text, size, us >= 1000.0 ? "%.0f" : us >= 100.0 ? "%.1f" : "%.2f", us);
+        snprintf(text, size,
+                 us >= 9999999.5 ? "%.3g"
+                 : us >= 1000.0  ? "%.0f"
+                 : us >= 100.0   ? "%.1f"
+                                 : "%.2f",
+                 us);
     }
     return text;
+}
+
+/* Exact where ten characters can be; null: a dash. */
+static const char *count_text(const json_t *value, char *text, size_t size)
+{
+    long long count = (long long)json_integer_value(value);
+
+    if (!json_is_integer(value)) {
+        snprintf(text, size, "-");
+    } else if (count < 10000000000) {
+        snprintf(text, size, "%lld", count);
+    } else {
+        snprintf(text, size, "%.4g", (double)count);
+    }
+    return text;
+}
+
+/* Large powers of two in Ki and Mi, which lose nothing: "64Ki". */
+static const char *size_text(const json_t *value, char *text, size_t size)
+{
+    long long count = (long long)json_integer_value(value);
+
+    if (!json_is_integer(value)) {
+        snprintf(text, size, "-");
+    } else if (count >= 1 << 20 && count % (1 << 20) == 0) {
+        snprintf(text, size, "%lldMi", count >> 20);
+    } else if (count >= 10000 && count % 1024 == 0) {
+        snprintf(text, size, "%lldKi", count >> 10);
+    } else {
+        snprintf(text, size, "%lld", count);
+    }
+    return text;
+}
+
+static const char *bytes_text(const json_t *value, char *text, size_t size)
+{
+    if (!json_is_integer(value)) {
+        snprintf(text, size, "-");
+        return text;
+    }
+    return k3_table_bytes((double)json_integer_value(value), text, size);
+}
+
+/* --- columns that are as wide as what stands in them ----------------------------------------- */
+
+enum { LINE = 120, COLUMNS_MAX = 12, ITEM = 48, MODEL_LEAST = 4 };
+
+typedef struct column {
+    const char *head, *unit;
+    bool        left; /* texts; numbers stand at the right */
+    int         most; /* what is longer is cut; 0: nothing is cut */
+    bool        bar;  /* a bar in front */
+    bool        fits; /* takes what the others leave of the line */
+} column_t;
+
+typedef struct items {
+    char text[COLUMNS_MAX][ITEM];
+} items_t;
+
+typedef struct columns {
+    const column_t *column;
+    int             count;
+    int             width[COLUMNS_MAX];
+} columns_t;
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static void start_columns(columns_t *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        c->width[i] = larger((int)strlen(c->column[i].head), (int)strlen(c->column[i].unit));
+    }
+}
+
+static void widen_columns(columns_t *c, const items_t *items)
+{
+    for (int i = 0; i < c->count; i++) {
+        int most = c->column[i].most, length = (int)strlen(items->text[i]);
+
+        length = most > 0 && length > most ? most : length;
+        c->width[i] = larger(c->width[i], length);
+    }
+}
+
+/* `tail` is what follows the last column. */
+static void fit_columns(columns_t *c, int tail)
+{
+    int used = tail - 1; /* no blank in front of the first column */
+
+    for (int i = 0; i < c->count; i++) {
+        used += c->width[i] + (c->column[i].bar ? 3 : 1);
+    }
+    for (int i = 0; i < c->count && used > LINE; i++) {
+        if (c->column[i].fits) {
+            int least = larger(MODEL_LEAST, c->width[i] - (used - LINE));
+
+            used -= c->width[i] - least;
+            c->width[i] = least;
+        }
+    }
+}
+
+static void print_items(const columns_t *c, const items_t *items, FILE *out)
+{
+    for (int i = 0; i < c->count; i++) {
+        int  width = c->width[i];
+        bool last = i + 1 == c->count;
+
+        fputs(i == 0 ? "" : c->column[i].bar ? " | " : " ", out);
+        if (c->column[i].left) {
+            fprintf(out, "%-*.*s", last ? 0 : width, width, items->text[i]);
+        } else {
+            fprintf(out, "%*.*s", width, width, items->text[i]);
+        }
+    }
+}
+
+static void print_heads(const columns_t *c, FILE *out)
+{
+    items_t head, unit;
+
+    for (int i = 0; i < c->count; i++) {
+        snprintf(head.text[i], ITEM, "%s", c->column[i].head);
+        snprintf(unit.text[i], ITEM, "%s", c->column[i].unit);
+    }
+    print_items(c, &head, out);
+    fputc('\n', out);
+    print_items(c, &unit, out);
+    fputc('\n', out);
 }
 
 /* --- which cells can be compared with the eye ------------------------------------------------ */
@@ -95,21 +232,25 @@ static bool same_group(const json_t *a, const json_t *b)
                       json_object_get(json_object_get(b, "work"), "routing_hash"));
 }
 
-/* Baselines that move nothing are no rivals. */
+/* What moves no rows is no rival. */
+static bool competes(const json_t *cell)
+{
+    const json_t *moves = json_object_get(json_object_get(cell, "path"), "moves_rows");
+
+    return strcmp(text_of(cell, "status"), "ok") == 0 && !json_is_false(moves);
+}
+
 static bool is_fastest(const json_t *cells, const json_t *cell)
 {
     double own, other;
 
-    if (strcmp(text_of(cell, "status"), "ok") != 0 ||
-        strcmp(text_of(cell, "backend"), "null") == 0 ||
-        !k3_table_median(cell, headline(cell), &own)) {
+    if (!competes(cell) || !k3_table_median(cell, headline(cell), &own)) {
         return false;
     }
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *rival = json_array_get(cells, i);
 
-        if (rival != cell && strcmp(text_of(rival, "status"), "ok") == 0 &&
-            strcmp(text_of(rival, "backend"), "null") != 0 && same_group(rival, cell) &&
+        if (rival != cell && competes(rival) && same_group(rival, cell) &&
             k3_table_median(rival, headline(rival), &other) && other < own) {
             return false;
         }
@@ -119,87 +260,118 @@ static bool is_fastest(const json_t *cells, const json_t *cell)
 
 /* --- measured cells -------------------------------------------------------------------------- */
 
-static void print_head(FILE *out)
-{
-    fprintf(out, "%-14s %-16s %-17s %5s %5s | %9s %9s %9s %9s %6s | %9s  %s\n", "backend", "model",
-            "layout", "rows", "ratio", "dispatch", "experts", "combine", "total", "+-%",
-            "wire GB/s", "check");
-    fprintf(out, "%-14s %-16s %-17s %5s %5s | %9s %9s %9s %9s %6s | %9s\n", "", "", "", "/rank", "",
-            "us", "us", "us", "us", "", "dispatch");
-}
+static const column_t run_columns[] = {
+    {"backend", "", true, 18, false, false},       {"model", "", true, 16, false, true},
+    {"layout", "tp/dp/ep", true, 0, false, false}, {"rows", "/rank", false, 0, false, false},
+    {"ratio", "", false, 0, false, false},         {"dispatch", "us", false, 0, true, false},
+    {"experts", "us", false, 0, false, false},     {"combine", "us", false, 0, false, false},
+    {"total", "us", false, 0, false, false},       {"+-%", "", false, 0, false, false},
+    {"wire", "GB/s", false, 0, true, false},       {"check", "", true, 0, false, false},
+};
 
-static const char *layout_text(const json_t *cell, char *text, size_t size)
+static void layout_text(const json_t *cell, char *text)
 {
     const json_t *layout = json_object_get(cell, "layout"), *path = json_object_get(cell, "path");
+    char          tp[24], dp[24], ep[24];
 
-    snprintf(text, size, "tp%lld dp%lld ep%lld%s", int_of(layout, "tp"), int_of(layout, "dp"),
-             int_of(layout, "ep"), json_is_true(json_object_get(path, "fast")) ? " F" : " -");
-    return text;
+    snprintf(text, ITEM, "%.9s/%.9s/%.9s %s",
+             size_text(json_object_get(layout, "tp"), tp, sizeof(tp)),
+             size_text(json_object_get(layout, "dp"), dp, sizeof(dp)),
+             size_text(json_object_get(layout, "ep"), ep, sizeof(ep)),
+             json_is_true(json_object_get(path, "fast")) ? "F" : "-");
+}
+
+static void ratio_text(const json_t *cell, char *text)
+{
+    const json_t *ratio = json_object_get(json_object_get(cell, "work"), "dispatch_ratio");
+    double        value = json_number_value(ratio);
+
+    if (json_is_number(ratio)) {
+        snprintf(text, ITEM, value >= 99999.5 ? "%.3g" : value >= 99.995 ? "%.0f" : "%.2f", value);
+    } else {
+        snprintf(text, ITEM, "-");
+    }
 }
 
 /* Half width of the interval of the headline's median, percent. */
-static const char *spread_text(const json_t *cell, char *text, size_t size)
+static void spread_text(const json_t *cell, char *text)
 {
-    const json_t *phase = phase_of(cell, headline(cell));
-    const json_t *ci = json_object_get(phase, "ci95");
+    const json_t *ci = json_object_get(phase_of(cell, headline(cell)), "ci95");
     double        median;
 
-    snprintf(text, size, "-");
+    snprintf(text, ITEM, "-");
     if (json_is_array(ci) && k3_table_median(cell, headline(cell), &median) && median > 0.0) {
         double low = json_number_value(json_array_get(ci, 0)),
                high = json_number_value(json_array_get(ci, 1));
+        double percent = 50.0 * (high - low) / median;
 
-        snprintf(text, size, "%.1f", 50.0 * (high - low) / median);
+        snprintf(text, ITEM,
+                 percent >= 99999.5 ? "%.1g"
+                 : percent >= 99.95 ? "%.0f"
+                                    : "%.1f",
+                 percent);
     }
-    return text;
 }
 
-static const char *rate_text(const json_t *cell, char *text, size_t size)
+static void rate_text(const json_t *cell, char *text)
 {
     const json_t *rates = json_object_get(cell, "rates");
 
-    snprintf(text, size, "-");
+    snprintf(text, ITEM, "-");
     for (size_t i = 0; i < json_array_size(rates); i++) {
         const json_t *rate = json_array_get(rates, i), *value = json_object_get(rate, "GBps");
+        double        rated = json_number_value(value);
 
         if (strcmp(text_of(rate, "name"), "dispatch") == 0 &&
             strcmp(text_of(rate, "basis"), "wire") == 0 && json_is_number(value)) {
-            snprintf(text, size, "%.3f", json_number_value(value));
+            snprintf(text, ITEM,
+                     rated >= 999999.5 ? "%.3g"
+                     : rated >= 100.0  ? "%.0f"
+                                       : "%.3f",
+                     rated);
         }
     }
-    return text;
 }
 
-static void print_cell(const json_t *cell, bool fastest, bool colour, FILE *out)
+static bool has_failed(const json_t *cell)
 {
-    static const char *const phases[] = {"dispatch", "expert_mlp", "combine", "region"};
-    char          backend[32], layout[32], spread[16], rate[16], ratio[16] = "-", times[4][16];
-    const json_t *work = json_object_get(cell, "work");
-    const json_t *check = json_object_get(cell, "check");
-    bool          bad = strcmp(text_of(cell, "status"), "failed") == 0;
+    return strcmp(text_of(cell, "status"), "failed") == 0;
+}
 
+static void run_items(const json_t *cell, items_t *items)
+{
+    static const char *const phases[] = {"dispatch", "expert_mlp", "combine"};
+    char(*text)[ITEM] = items->text;
+
+    k3_table_backend(cell, text[0], ITEM);
+    snprintf(text[1], ITEM, "%s", text_of(json_object_get(cell, "model"), "name"));
+    layout_text(cell, text[2]);
+    size_text(json_object_get(json_object_get(cell, "tokens"), "max"), text[3], ITEM);
+    ratio_text(cell, text[4]);
     for (int p = 0; p < 4; p++) {
         double us;
-        /* The last column is what the component is judged by. */
+        /* The last one is what the component is judged by. */
         bool known = k3_table_median(cell, p == 3 ? headline(cell) : phases[p], &us);
 
-        time_text(known, us, times[p], sizeof(times[p]));
+        time_text(known, us, text[5 + p], ITEM);
     }
-    if (json_is_number(json_object_get(work, "dispatch_ratio"))) {
-        snprintf(ratio, sizeof(ratio), "%.2f",
-                 json_number_value(json_object_get(work, "dispatch_ratio")));
-    }
-    fprintf(out, "%s%-14s %-16.16s %-17s %5lld %5s | %9s %9s %9s %9s %6s | %9s  %s%s%s\n",
-            colour && bad       ? "\033[31m"
-            : colour && fastest ? "\033[32m"
-                                : "",
-            k3_table_backend(cell, backend, sizeof(backend)),
-            text_of(json_object_get(cell, "model"), "name"),
-            layout_text(cell, layout, sizeof(layout)),
-            int_of(json_object_get(cell, "tokens"), "max"), ratio, times[0], times[1], times[2],
-            times[3], spread_text(cell, spread, sizeof(spread)),
-            rate_text(cell, rate, sizeof(rate)), bad ? "FAILED" : text_of(check, "state"),
-            fastest ? " *" : "", colour && (bad || fastest) ? "\033[0m" : "");
+    spread_text(cell, text[9]);
+    rate_text(cell, text[10]);
+    snprintf(text[11], ITEM, "%s",
+             has_failed(cell) ? "FAILED" : text_of(json_object_get(cell, "check"), "state"));
+}
+
+static void print_cell(const columns_t *columns, const json_t *cell, bool fastest, bool colour,
+                       FILE *out)
+{
+    bool    bad = has_failed(cell);
+    items_t items;
+
+    run_items(cell, &items);
+    fputs(!colour ? "" : bad ? "\033[31m" : fastest ? "\033[32m" : "", out);
+    print_items(columns, &items, out);
+    fputs(fastest ? " *" : "", out);
+    fputs(colour && (bad || fastest) ? "\033[0m\n" : "\n", out);
 }
 
 static bool was_measured(const json_t *cell)
@@ -208,6 +380,13 @@ static bool was_measured(const json_t *cell)
 }
 
 /* --- below the table ------------------------------------------------------------------------- */
+
+static const char *item_text(const json_t *row, size_t i)
+{
+    const char *text = json_string_value(json_array_get(row, i));
+
+    return text != NULL ? text : "";
+}
 
 /* The lane that finished last, by its mean over iterations. */
 static void print_slowest_lane(const json_t *cell, FILE *out)
@@ -228,11 +407,9 @@ static void print_slowest_lane(const json_t *cell, FILE *out)
             int_of(phase, "slowest_rank"));
     if (worst != NULL) {
         fprintf(out, "; slowest QP: %s %lld->%lld QP %lld (%s), last done %.1f us",
-                json_string_value(json_array_get(worst, 0)),
-                (long long)json_integer_value(json_array_get(worst, 1)),
+                item_text(worst, 0), (long long)json_integer_value(json_array_get(worst, 1)),
                 (long long)json_integer_value(json_array_get(worst, 2)),
-                (long long)json_integer_value(json_array_get(worst, 3)),
-                json_string_value(json_array_get(worst, 4)),
+                (long long)json_integer_value(json_array_get(worst, 3)), item_text(worst, 4),
                 json_number_value(json_array_get(worst, 11)));
         if (json_is_number(json_array_get(worst, 14))) {
             fprintf(out, ", p99 %.2f us", json_number_value(json_array_get(worst, 14)));
@@ -241,17 +418,23 @@ static void print_slowest_lane(const json_t *cell, FILE *out)
     fprintf(out, "\n");
 }
 
+/* Without a dispatch there is none of the ranks, without rows none at all. */
 static void print_imbalance(const json_t *cell, FILE *out)
 {
+    static const char *const parts[][2] = {{"expert", "expert"}, {"rank", "rank"}, {"qp", "QP"}};
     const json_t *imbalance = json_object_get(json_object_get(cell, "work"), "imbalance");
-    const json_t *qp = json_object_get(imbalance, "qp");
+    const char   *between = "";
 
-    fprintf(out, "  %-14s imbalance (max/mean): expert %.2f, rank %.2f", "",
-            json_number_value(json_object_get(imbalance, "expert")),
-            json_number_value(json_object_get(imbalance, "rank")));
-    if (json_is_number(qp)) {
-        fprintf(out, ", QP %.2f", json_number_value(qp));
+    fprintf(out, "  %-14s imbalance (max/mean):", "");
+    for (int i = 0; i < 3; i++) {
+        const json_t *value = json_object_get(imbalance, parts[i][0]);
+
+        if (json_is_number(value)) {
+            fprintf(out, "%s %s %.2f", between, parts[i][1], json_number_value(value));
+            between = ",";
+        }
     }
+    fprintf(out, "%s", between[0] == '\0' ? " none" : "");
     if (json_is_string(json_object_get(json_object_get(cell, "qps"), "transport"))) {
         fprintf(out, "; measured %s plan; transport: %s",
                 json_is_true(json_object_get(json_object_get(cell, "qps"), "matches_plan")) ? "=="
@@ -276,26 +459,44 @@ static void print_refused(const json_t *cells, FILE *out)
     }
 }
 
-void k3_table_print(const json_t *document, FILE *out, bool colour)
+/* False: nothing was measured. */
+static bool print_measured(const json_t *cells, FILE *out, bool colour)
 {
-    const json_t *cells = json_object_get(document, "cells");
-    bool          head = false;
+    columns_t columns = {run_columns, sizeof(run_columns) / sizeof(run_columns[0]), {0}};
+    bool      any = false;
 
+    start_columns(&columns);
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        items_t items;
+
+        if (was_measured(json_array_get(cells, i))) {
+            run_items(json_array_get(cells, i), &items);
+            widen_columns(&columns, &items);
+            any = true;
+        }
+    }
+    fit_columns(&columns, 2);
+    if (any) {
+        print_heads(&columns, out);
+    }
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *cell = json_array_get(cells, i);
 
         if (was_measured(cell)) {
-            if (!head) {
-                print_head(out);
-                head = true;
-            }
-            print_cell(cell, is_fastest(cells, cell), colour, out);
+            print_cell(&columns, cell, is_fastest(cells, cell), colour, out);
         }
     }
-    if (head) {
+    return any;
+}
+
+void k3_table_print(const json_t *document, FILE *out, bool colour)
+{
+    const json_t *cells = json_object_get(document, "cells");
+
+    if (print_measured(cells, out, colour)) {
         fprintf(out, "times: median over iterations of the slowest rank; +-%%: half width of its "
-                     "95 %% interval; "
-                     "layout F: fast path; * fastest\n\n");
+                     "95 %% interval\n"
+                     "layout F: fast path; wire: of the dispatch, all ranks; * fastest\n\n");
     }
     for (size_t i = 0; i < json_array_size(cells); i++) {
         if (was_measured(json_array_get(cells, i))) {
@@ -311,45 +512,66 @@ void k3_table_print(const json_t *document, FILE *out, bool colour)
 
 /* --- planned cells --------------------------------------------------------------------------- */
 
-static void print_planned(const json_t *cell, FILE *out)
-{
-    const json_t *work = json_object_get(cell, "work"), *memory = json_object_get(cell, "memory");
-    const json_t *dispatch = json_object_get(json_object_get(cell, "traffic"), "dispatch");
-    char          backend[32], layout[32], ratio[16] = "-", wire[32], buffers[32], weights[32];
+static const column_t plan_columns[] = {
+    {"backend", "", true, 18, false, false},
+    {"model", "", true, 16, false, true},
+    {"layout", "tp/dp/ep", true, 0, false, false},
+    {"rows", "global", false, 0, false, false},
+    {"ratio", "", false, 0, false, false},
+    {"messages", "dispatch", false, 0, false, false},
+    {"signals", "dispatch", false, 0, false, false},
+    {"wire", "dispatch", false, 0, false, false},
+    {"buffers", "per rank", false, 0, false, false},
+    {"experts", "per rank", false, 0, false, false},
+};
 
-    if (json_is_number(json_object_get(work, "dispatch_ratio"))) {
-        snprintf(ratio, sizeof(ratio), "%.2f",
-                 json_number_value(json_object_get(work, "dispatch_ratio")));
-    }
-    fprintf(
-        out, "%-18s %-16.16s %-17s %9lld %6s %10lld %9lld %10s %10s %10s\n",
-        k3_table_backend(cell, backend, sizeof(backend)),
-        text_of(json_object_get(cell, "model"), "name"), layout_text(cell, layout, sizeof(layout)),
-        int_of(work, "rows_global"), ratio, int_of(dispatch, "messages"),
-        int_of(dispatch, "signals"),
-        k3_table_bytes((double)int_of(dispatch, "bytes_wire"), wire, sizeof(wire)),
-        k3_table_bytes((double)int_of(memory, "buffers_bytes"), buffers, sizeof(buffers)),
-        k3_table_bytes((double)int_of(memory, "expert_weights_bytes"), weights, sizeof(weights)));
+static void plan_items(const json_t *cell, items_t *items)
+{
+    const json_t *memory = json_object_get(cell, "memory");
+    const json_t *dispatch = json_object_get(json_object_get(cell, "traffic"), "dispatch");
+    char(*text)[ITEM] = items->text;
+
+    k3_table_backend(cell, text[0], ITEM);
+    snprintf(text[1], ITEM, "%s", text_of(json_object_get(cell, "model"), "name"));
+    layout_text(cell, text[2]);
+    count_text(json_object_get(json_object_get(cell, "work"), "rows_global"), text[3], ITEM);
+    ratio_text(cell, text[4]);
+    count_text(json_object_get(dispatch, "messages"), text[5], ITEM);
+    count_text(json_object_get(dispatch, "signals"), text[6], ITEM);
+    bytes_text(json_object_get(dispatch, "bytes_wire"), text[7], ITEM);
+    bytes_text(json_object_get(memory, "buffers_bytes"), text[8], ITEM);
+    bytes_text(json_object_get(memory, "expert_weights_bytes"), text[9], ITEM);
+}
+
+static bool is_planned(const json_t *cell)
+{
+    return strcmp(text_of(cell, "status"), "planned") == 0;
 }
 
 void k3_table_plan(const json_t *cells, FILE *out)
 {
-    bool head = false;
+    columns_t columns = {plan_columns, sizeof(plan_columns) / sizeof(plan_columns[0]), {0}};
+    bool      any = false;
+    items_t   items;
 
+    start_columns(&columns);
     for (size_t i = 0; i < json_array_size(cells); i++) {
-        const json_t *cell = json_array_get(cells, i);
-
-        if (strcmp(text_of(cell, "status"), "planned") != 0) {
-            continue;
+        if (is_planned(json_array_get(cells, i))) {
+            plan_items(json_array_get(cells, i), &items);
+            widen_columns(&columns, &items);
+            any = true;
         }
-        if (!head) {
-            fprintf(out, "%-18s %-16s %-17s %9s %6s %10s %9s %10s %10s %10s\n", "backend", "model",
-                    "layout", "rows", "ratio", "messages", "signals", "wire", "buffers", "experts");
-            fprintf(out, "%-18s %-16s %-17s %9s %6s %10s %9s %10s %10s %10s\n", "", "", "",
-                    "global", "", "dispatch", "dispatch", "dispatch", "per rank", "per rank");
-            head = true;
+    }
+    fit_columns(&columns, 0);
+    if (any) {
+        print_heads(&columns, out);
+    }
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        if (is_planned(json_array_get(cells, i))) {
+            plan_items(json_array_get(cells, i), &items);
+            print_items(&columns, &items, out);
+            fputc('\n', out);
         }
-        print_planned(cell, out);
     }
     print_refused(cells, out);
 }

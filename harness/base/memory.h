@@ -11,7 +11,8 @@
 
 /* count * size bytes; K3_ERR_ENV naming `what` and the bytes when it overflows or fails. A size of 0
  * gives a valid pointer to nothing. */
-k3_status_t k3_alloc(const char *what, uint64_t count, uint64_t size, void *pointer_p, k3_error_t *err);
+k3_status_t k3_alloc(const char *what, uint64_t count, uint64_t size, void *pointer_p,
+                     k3_error_t *err);
 void        k3_free(void *pointer); /* NULL is fine */
 
 uint64_t k3_alloc_bytes(void); /* now allocated */

@@ -49,7 +49,8 @@ void        k3_options_free(k3_options_t *options);
 /* The value as text, NULL when unset. `name` must be in the table (else the program aborts). */
 const char *k3_options_get(const k3_options_t *options, const char *name);
 k3_origin_t k3_options_origin(const k3_options_t *options, const char *name);
-const char *k3_origin_name(k3_origin_t origin); /* "default", "file", "environment", "command line" */
+const char *
+k3_origin_name(k3_origin_t origin); /* "default", "file", "environment", "command line" */
 
 size_t      k3_options_positional_count(const k3_options_t *options);
 const char *k3_options_positional(const k3_options_t *options, size_t i);

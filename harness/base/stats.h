@@ -10,11 +10,11 @@
 typedef struct k3_summary {
     bool   valid;
     size_t n;
-    double median;         /* mean of the two middle values for even n */
-    bool   has_ci;         /* false below 6 samples: no order-statistic interval reaches 95 % */
+    double median;          /* mean of the two middle values for even n */
+    bool   has_ci;          /* false below 6 samples: no order-statistic interval reaches 95 % */
     double ci_low, ci_high; /* order-statistic interval of the median, coverage at least 95 % */
-    double p95, p99;       /* nearest rank: the value at rank ceil(q n) */
-    bool   p99_is_max;     /* n < 100: p99 is only the maximum, the reader must mark it */
+    double p95, p99;        /* nearest rank: the value at rank ceil(q n) */
+    bool   p99_is_max;      /* n < 100: p99 is only the maximum, the reader must mark it */
     double min, max;
     double mean, deviation; /* sample standard deviation (n - 1); 0 for n == 1 */
 } k3_summary_t;
@@ -38,7 +38,7 @@ bool k3_median_interval(size_t n, double level, size_t *low, size_t *high);
 enum {
     K3_HIST_SUB_BITS = 3,
     K3_HIST_MAX_BITS = 36,
-    K3_HIST_BUCKETS  = (K3_HIST_MAX_BITS - K3_HIST_SUB_BITS + 1) << K3_HIST_SUB_BITS
+    K3_HIST_BUCKETS = (K3_HIST_MAX_BITS - K3_HIST_SUB_BITS + 1) << K3_HIST_SUB_BITS
 };
 
 typedef struct k3_hist {

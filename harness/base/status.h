@@ -26,7 +26,10 @@ typedef struct k3_error {
     char        text[K3_ERROR_TEXT]; /* one line, no newline at the end */
 } k3_error_t;
 
-#define K3_ERROR_INIT {K3_OK, ""}
+#define K3_ERROR_INIT                                                                              \
+    {                                                                                              \
+        K3_OK, ""                                                                                  \
+    }
 
 /* Describes a fault and returns `status`. Keeps an earlier fault if `err` already holds one; `err` may
  * be NULL. */

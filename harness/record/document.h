@@ -10,8 +10,8 @@
 
 #include "harness/base/status.h"
 
-json_t *k3_json_number(double value);              /* null when not finite */
-json_t *k3_json_string(const char *text);          /* null for NULL; bytes that are not UTF-8 become '?' */
+json_t *k3_json_number(double value);     /* null when not finite */
+json_t *k3_json_string(const char *text); /* null for NULL; bytes that are not UTF-8 become '?' */
 json_t *k3_json_list_of_strings(const char *const *texts, size_t count);
 
 /* Writes `document` to `path`, which must not exist: to a temporary file in the same folder, synced,

@@ -5,7 +5,7 @@
 
 # Only rank 0 has rows, all for the experts 0 and 1.
 trace two.npy '[[0, 1]] * 64'
-one=(--model "tiny:E=32,K=2" --nodes-as 2 --tokens-skew 64,0,0,0,0,0,0,0 --routing trace:two.npy --dispatch-dtype bf16 --seed 7)
+one=(--model "tiny:E=32,K=2" --nodes-as 2 --tokens-skew "64,0,0,0,0,0,0,0" --routing trace:two.npy --dispatch-dtype bf16 --seed 7)
 launch 8 run "${one[@]}" --backend "$slabs" --check every --iters 40 --out right.json
 expect_rc 0
 expect_good right.json 2
@@ -35,7 +35,7 @@ expect_rc 1
 expect_wrong seven.json 127 112 4
 launch 8 run --model "tiny:E=32,K=4" --tokens 1 --nodes-as 2 --backend deepep:ll --check ends --iters 2 --fault corrupt:2:0 --out single.json
 expect_rc 1
-expect_wrong single.json 2 2 2
+expect_wrong single.json 2 2 3
 
 # Not looked at is not found, and not called right.
 launch 8 run "${base[@]}" --backend mooncake --check off --iters 2 --fault corrupt:5:3 --out off.json

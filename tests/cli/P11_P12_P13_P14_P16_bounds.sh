@@ -10,7 +10,6 @@ expect_rc 0
 expect_good sizes.json 20
 expect sizes.json '[.cells[] | select(name == "mooncake" and .model.topk == 4) | .tokens.asked] == [8, 64, 1, 64, 8]'
 expect sizes.json '.cells[] | .tokens.bound == 64'
-expect sizes.json '"mooncake", "deepep:ll" | . as $b'
 for backend in mooncake deepep:ll; do
     expect sizes.json '[of($b) | .memory.block_bytes] | unique | length == 1' --arg b "$backend"
     expect sizes.json 'of($b) | . as $c | [lanes | select(.phase == "dispatch") | .messages] | add == 8 * $c.tokens.asked * $c.model.topk' --arg b "$backend"

@@ -21,7 +21,7 @@ expect formats.json '.cells[] | .check.stages.combined | .max_error > 0 and .max
 
 # The same iterations (warm-up may differ, so the first iteration alone): equal results.
 for seed in 7 8; do
-    launch 8 run "${base[@]}" --backend "$slabs" --seed "$seed" --iters 1 --check every --dispatch-dtype fp8 --accounting off --out "seed$seed.json"
+    launch 8 run "${base[@]}" --backend "$slabs" --seed "$seed" --iters 1 --check every --dispatch-dtype fp8 --out "seed$seed.json"
     expect_rc 0
     expect_good "seed$seed.json" 2
 done
@@ -36,7 +36,6 @@ done
 launch 4 run --model "$models" --backend "$slabs" --dispatch-dtype bf16 --tokens 2 --iters 2 --out widths.json
 expect_rc 0
 expect_good widths.json 18
-expect widths.json '.cells[] | .traffic.dispatch | .bytes_payload == .messages * 2 * $l.latent' --argjson l '{"latent": 0}' 2>/dev/null >/dev/null || true
 expect widths.json '.cells[] | .model.latent as $l | lanes | select(.phase == "dispatch") | .bytes_payload == .messages * 2 * $l'
 
 # A width without whole scale groups, or that upstream has not: refused with the rule.

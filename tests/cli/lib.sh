@@ -179,7 +179,7 @@ value() { # FILE FILTER [jq options]: for the shell
 # All cells of a record are right, and there are so many.
 expect_good() { # FILE COUNT
     expect "$1" '.cells | length == $n' --argjson n "$2"
-    expect "$1" '.cells[] | good or ([name, .reason] | tostring)'
+    expect "$1" '.cells[] | if good then true else [name, .status, .reason, .check.state] end'
     expect "$1" '[.cells[].qps | select(. != null) | .matches_plan] | all'
 }
 

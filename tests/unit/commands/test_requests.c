@@ -272,8 +272,8 @@ static void test_too_many_cells(void **state)
     for (int i = 0; i < 5; i++) {
         snprintf(numbers[i], sizeof(numbers[i]), "--%s=1",
                  (const char *[]){"tp", "dp", "cp", "ep", "tokens"}[i]);
-        for (int n = 2; n <= 200; n++) {
-            snprintf(numbers[i] + strlen(numbers[i]), 8, ",%d", n);
+        for (unsigned n = 2; n <= 200; n++) {
+            snprintf(numbers[i] + strlen(numbers[i]), 16, ",%u", n);
         }
     }
     assert_refused(

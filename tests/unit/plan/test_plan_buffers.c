@@ -337,6 +337,44 @@ static void test_C04_saturation(void **state)
     k3_cell_destroy(&cell);
 }
 
+/* Ranks that hold slices of the same experts get the same rows. */
+static void test_arriving_with_slices(void **state)
+{
+    k3_cell_request_t request = request_of("none", "tiny", 8);
+    k3_cell_t         cell;
+    uint64_t          arriving = 0;
+
+    (void)state;
+    request.ep = 4;
+    cell = cell_of(request);
+    for (uint32_t r = 0; r < 8; r += 2) {
+        assert_int_equal(k3_rows_arriving(&cell, r), k3_rows_arriving(&cell, r + 1));
+        arriving += k3_rows_arriving(&cell, r);
+    }
+    assert_int_equal(arriving, 8 * 16 * 4);
+    k3_cell_destroy(&cell);
+}
+
+/* Against a count of our own, with entries that are not sent left out. */
+static void test_arriving_counts_each_rank(void **state)
+{
+    k3_cell_t cell = cell_of(request_of("mpi", "kimi-k3", 32));
+    uint64_t  want[32] = {0};
+    int32_t   ids[K3_TOPK_MAX];
+
+    (void)state;
+    for (uint64_t row = 0; row < cell.layout.rows_global; row++) {
+        k3_routing_row(cell.routing, row, ids);
+        for (uint32_t k = 0; k < cell.model.topk; k++) {
+            want[k3_cell_owner(&cell, (uint32_t)ids[k])]++;
+        }
+    }
+    for (uint32_t r = 0; r < 32; r++) {
+        assert_int_equal(k3_rows_arriving(&cell, r), want[r]);
+    }
+    k3_cell_destroy(&cell);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +395,8 @@ int main(void)
         cmocka_unit_test(test_arriving_on_the_fallback),
         cmocka_unit_test(test_memory_of_a_node),
         cmocka_unit_test(test_C04_saturation),
+        cmocka_unit_test(test_arriving_with_slices),
+        cmocka_unit_test(test_arriving_counts_each_rank),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -407,6 +407,66 @@ static void test_C04_bound_saturates(void **state)
     assert_cell_refused(request, K3_ERR_UNSUPPORTED, "18446744073709551615", NULL, NULL);
 }
 
+/* The bound of the fallback is nobody's option: the refusal says where it comes from. */
+static void test_refused_bound_of_the_fallback(void **state)
+{
+    k3_cell_request_t request = request_of("mooncake", "kimi-k3", 32);
+
+    (void)state;
+    request.path = "fallback";
+    request.tokens = 2048;
+    assert_cell_refused(request, K3_ERR_UNSUPPORTED, "max-tokens 65536",
+                        "(2048 rows x 32 ranks, all ranks dispatch all rows on the fallback)",
+                        NULL);
+    request.max_tokens = 4096;
+    assert_cell_refused(request, K3_ERR_UNSUPPORTED, "(4096 rows x 32 ranks", NULL, NULL);
+}
+
+/* ... and only there: another limit, or the fast path, has nothing to add. */
+static void test_other_refusals_are_not_explained(void **state)
+{
+    static const char *const paths[] = {"fallback", "fast"};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        k3_cell_request_t request = request_of("mooncake", "kimi-k3", 8);
+        k3_error_t        err = K3_ERROR_INIT;
+        k3_cell_t         cell;
+
+        request.path = paths[i];
+        if (i == 0) {
+            request.generation = "stock"; /* top-k */
+        } else {
+            request.tokens = 1 << 20;
+        }
+        assert_int_equal(k3_cell_create(&request, &cell, &err), K3_ERR_UNSUPPORTED);
+        assert_null(strstr(err.text, "all ranks dispatch"));
+    }
+}
+
+/* 8 and 4 ranks: limits see the larger node, and profiles that need one number for all refuse. */
+static void test_uneven_nodes(void **state)
+{
+    static const int  nodes[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1};
+    k3_cell_request_t request = request_of("mooncake", "tiny:E=48", 0);
+    k3_cell_t         cell;
+
+    (void)state;
+    request.world = 12;
+    request.node_of = nodes;
+    cell = cell_of(request);
+    assert_int_equal(cell.nodes, 2);
+    assert_int_equal(cell.node_most, 8);
+    assert_int_equal(cell.node_least, 4);
+    k3_cell_destroy(&cell);
+    request.backend = "mori:v1";
+    assert_cell_refused(request, K3_ERR_UNSUPPORTED, "mori:v1", "4 to 8 ranks", "two hops");
+    request.backend = "deepep:normal";
+    assert_cell_refused(request, K3_ERR_UNSUPPORTED, "deepep:normal", "4 to 8 ranks", NULL);
+    request.nodes_as = 2;
+    assert_cell_refused(request, K3_ERR_UNSUPPORTED, "deepep:normal", "planned", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +491,9 @@ int main(void)
         cmocka_unit_test(test_components),
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_C04_bound_saturates),
+        cmocka_unit_test(test_refused_bound_of_the_fallback),
+        cmocka_unit_test(test_other_refusals_are_not_explained),
+        cmocka_unit_test(test_uneven_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

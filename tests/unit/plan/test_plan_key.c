@@ -220,6 +220,57 @@ static void test_all_long(void **state)
     assert_keys_differ(one, other);
 }
 
+/* Nodes of 8 and 8, of 12 and 4, and 8 and 8 dealt in turn carry other lanes. */
+static void test_node_sizes(void **state)
+{
+    static int        even[16], uneven[16], dealt[16];
+    k3_cell_request_t one = base(), other;
+
+    (void)state;
+    for (int r = 0; r < 16; r++) {
+        even[r] = r / 8;
+        uneven[r] = r / 12;
+        dealt[r] = r % 2;
+    }
+    one.world = 16;
+    one.node_of = even;
+    other = one;
+    other.node_of = uneven;
+    assert_keys_differ(one, other);
+    one.node_of = dealt;
+    assert_keys_differ(one, other);
+    other.node_of = even;
+    assert_keys_differ(one, other);
+}
+
+/* A file of the same name with other rows is other work. */
+static void test_trace_contents(void **state)
+{
+    static int32_t    ids[8 * 16];
+    uint64_t          shape[2] = {8 * 16, 1};
+    k3_error_t        err = K3_ERROR_INIT;
+    k3_cell_request_t request = base();
+    char              a[K3_CELL_KEY_MAX], b[K3_CELL_KEY_MAX], name[] = "trace:/tmp/k3_key_XXXXXX";
+    int               file = mkstemp(name + 6);
+
+    (void)state;
+    assert_true(file >= 0);
+    close(file);
+    request.model = "tiny:K=1";
+    request.tp = 8;
+    request.routing = name;
+    k3_npy_write(name + 6, K3_NPY_I32, 2, shape, ids, &err);
+    key_of(request, a);
+    key_of(request, b);
+    assert_string_equal(a, b);
+    ids[77] = 3;
+    k3_npy_write(name + 6, K3_NPY_I32, 2, shape, ids, &err);
+    key_of(request, b);
+    assert_string_not_equal(a, b);
+    assert_int_equal(err.status, K3_OK);
+    unlink(name + 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +280,8 @@ int main(void)
         cmocka_unit_test(test_long_skews),
         cmocka_unit_test(test_long_routings),
         cmocka_unit_test(test_all_long),
+        cmocka_unit_test(test_node_sizes),
+        cmocka_unit_test(test_trace_contents),
     };
 
     return cmocka_run_group_tests(tests, make_traces, remove_traces);

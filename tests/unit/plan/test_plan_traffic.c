@@ -716,6 +716,24 @@ static void test_deduplicated_rows(void **state)
     }
 }
 
+/* Nothing was counted: no imbalance, rather than a perfect one. */
+static void test_imbalance_of_nothing(void **state)
+{
+    k3_cell_request_t request = request_of("mooncake", "tiny", 8);
+    k3_work_t         work;
+
+    (void)state;
+    work = work_for(request);
+    assert_true(work.has_imbalance_expert && work.has_imbalance_rank);
+    request.tokens = 0;
+    work = work_for(request);
+    assert_false(work.has_imbalance_expert || work.has_imbalance_rank);
+    request = request_of("none", "tiny", 8);
+    work = work_for(request);
+    assert_true(work.has_imbalance_expert);
+    assert_false(work.has_imbalance_rank);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -737,6 +755,7 @@ int main(void)
         cmocka_unit_test(test_mpi_counts_and_bytes),
         cmocka_unit_test(test_none_and_null_have_no_lanes),
         cmocka_unit_test(test_deduplicated_rows),
+        cmocka_unit_test(test_imbalance_of_nothing),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

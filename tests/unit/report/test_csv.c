@@ -196,6 +196,16 @@ static void test_U01_independent_variables(void **state)
     for (unsigned i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         assert_true(strlen(value(&csv, 2, columns[i])) > 0 || strcmp(columns[i], "mode") == 0);
     }
+    assert_string_equal(value(&csv, 2, "max_tokens"), "16");
+    assert_string_equal(value(&csv, 2, "runner"), "deep_gemm");
+    assert_string_equal(value(&csv, 2, "tokens_skew"), "equal");
+    /* The refused cell: what was asked for. */
+    assert_string_equal(value(&csv, 3, "tp"), "8");
+    assert_string_equal(value(&csv, 3, "routing"), "uniform");
+    assert_string_equal(value(&csv, 3, "seed"), "1");
+    assert_string_equal(value(&csv, 3, "fabric"), "ib");
+    assert_string_equal(value(&csv, 3, "path_rule"), "registry");
+    assert_string_equal(value(&csv, 3, "ep"), "");
     free(csv.text);
     free(text);
     json_decref(doc);

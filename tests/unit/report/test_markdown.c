@@ -8,7 +8,7 @@ static json_t *document(const char *hostile, const char *status)
     return json_pack(
         "{s:{s:s, s:s, s:s, s:s, s:{s:i}}, s:[{s:s, s:s, s:{s:s}, s:{s:i, s:i, s:i}, s:{s:i}, "
         "s:s, s:s, s:{s:s}, s:{s:f}, s:[{s:s, s:f}]}]}",
-        "run", "id", hostile, "version", hostile, "git_sha", hostile, "finished_utc", hostile,
+        "run", "id", hostile, "version", hostile, "git_sha", hostile, "started_utc", hostile,
         "launch", "ranks", 8, "cells", "backend", hostile, "mode", "", "model", "name", hostile,
         "layout", "tp", 8, "dp", 2, "ep", 8, "tokens", "asked", 16, "status", status, "reason",
         hostile, "check", "state", hostile, "work", "dispatch_ratio", 1.0, "phases", "name",
@@ -69,9 +69,10 @@ static void test_rows_have_the_columns_of_the_head(void **state)
 /* No text of a record becomes markup: neither in the table nor around it. */
 static void test_texts_are_escaped(void **state)
 {
-    static const char        marks[] = "<>`*_[]";
-    static const char *const texts[] = {"<script>", "*bold*",        "_it_",
-                                        "`code`",   "[l](http://x)", "a<b>c"};
+    static const char        marks[] = "<>`*_[]&~$";
+    static const char *const texts[] = {"<script>",  "*bold*",        "_it_",
+                                        "`code`",    "[l](http://x)", "a<b>c",
+                                        "&lt;b&gt;", "~~gone~~",      "$x$"};
 
     (void)state;
     for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

@@ -130,6 +130,9 @@ static void test_U13_no_samples(void **state)
     assert_false(json_is_number(at(phase, "max")));
     assert_false(json_is_number(at(named(at(cell, "rates"), "dispatch", "wire"), "GBps")));
     assert_nulls_have_reasons(at(cell, "rates"), "rates");
+    assert_nulls_have_reasons(at(cell, "phases"), "phases");
+    assert_string_equal(text_at(phase, "median_reason"), "no samples");
+    assert_int_equal(int_at(phase, "n"), 0);
     json_decref(cell);
 }
 
@@ -281,7 +284,7 @@ static void test_many_lanes(void **state)
     static k3_lane_row_t lanes[LANES];
     fixture_t            f = fixture_of("mooncake");
     json_t              *cell, *sums;
-    json_int_t           messages = 0;
+    json_int_t           messages = 0, doorbells = 0;
     double               last = 1e9;
 
     (void)state;
@@ -291,6 +294,7 @@ static void test_many_lanes(void **state)
                                    .dst = 0,
                                    .qp = i % QPS,
                                    .messages = 2,
+                                   .doorbells = 3,
                                    .last_done_us = (double)(i * 7919 % LANES)};
     }
     add_lanes(&f, lanes, LANES);
@@ -302,8 +306,12 @@ static void test_many_lanes(void **state)
     assert_int_equal(json_array_size(sums), RANKS);
     for (size_t i = 0; i < json_array_size(sums); i++) {
         messages += json_integer_value(json_array_get(json_array_get(sums, i), 2));
+        doorbells += json_integer_value(json_array_get(json_array_get(sums, i), 4));
+        assert_int_equal(json_array_size(json_array_get(sums, i)),
+                         json_array_size(at(cell, "qps.rank_columns")));
     }
     assert_int_equal(messages, 2 * LANES);
+    assert_int_equal(doorbells, 3 * LANES);
     for (size_t i = 0; i < K3_LANES_SLOWEST; i++) {
         const json_t *row = json_array_get(at(cell, "qps.rows"), i);
         double        done = json_number_value(json_array_get(row, 11));
@@ -378,6 +386,23 @@ static void test_U02_strict_json(void **state)
     json_decref(cell);
 }
 
+/* A value that is no number is null with a reason, here of the check. */
+static void test_errors_that_are_not_finite(void **state)
+{
+    fixture_t f = fixture_of("mooncake");
+    json_t   *cell;
+
+    (void)state;
+    f.m.check.wrong = true;
+    f.m.check.max_rel_err = INFINITY;
+    f.m.check.max_error[0] = NAN;
+    f.m.check.first_got = NAN;
+    cell = measured_of(&f);
+    assert_true(json_is_null(at(cell, "check.max_rel_err")));
+    assert_nulls_have_reasons(at(cell, "check"), "check");
+    json_decref(cell);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_no_lanes_no_waits),
         cmocka_unit_test(test_F11_waits),
         cmocka_unit_test(test_U02_strict_json),
+        cmocka_unit_test(test_errors_that_are_not_finite),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

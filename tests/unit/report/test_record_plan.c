@@ -349,6 +349,84 @@ static void test_U01_refused_keeps_the_choices(void **state)
     json_decref(cell);
 }
 
+static void test_refused_has_all_independent_variables(void **state)
+{
+    k3_cell_request_t request = request_of("mori:v1", "tiny", 8);
+    json_t           *cell;
+
+    (void)state;
+    request.skew = "ragged";
+    request.routing = "zipf:1.2";
+    request.seed = UINT64_MAX;
+    request.qps = 3;
+    request.max_tokens = 32;
+    request.nodes_as = 2;
+    request.path = "fast";
+    request.runner = "triton";
+    cell = refused_of(request);
+    assert_string_equal(text_at(cell, "choices.tokens_skew"), "ragged");
+    assert_string_equal(text_at(cell, "choices.routing"), "zipf:1.2");
+    assert_string_equal(text_at(cell, "choices.seed"), "18446744073709551615");
+    assert_string_equal(text_at(cell, "choices.recipe.runner"), "triton");
+    assert_string_equal(text_at(cell, "choices.dispatch_dtype"), "auto");
+    assert_int_equal(int_at(cell, "choices.qps_per_peer"), 3);
+    assert_int_equal(int_at(cell, "tokens.bound"), 32);
+    assert_int_equal(int_at(cell, "layout.nodes"), 2);
+    assert_true(json_is_true(at(cell, "path.fast")));
+    assert_string_equal(text_at(cell, "work_reason"), "refused");
+    assert_string_equal(text_at(cell, "key_reason"), "refused");
+    assert_nulls_have_reasons(cell, "refused");
+    json_decref(cell);
+}
+
+/* The world is known before anything is resolved. */
+static void test_refused_tp_is_the_world(void **state)
+{
+    k3_cell_request_t request = {.backend = "mori:v1", .world = 4, .tokens = 16};
+    json_t           *cell = refused_of(request);
+
+    (void)state;
+    assert_int_equal(int_at(cell, "layout.tp"), 4);
+    assert_true(json_is_null(at(cell, "layout.ep")));
+    assert_non_null(strstr(text_at(cell, "layout.ep_reason"), "default"));
+    json_decref(cell);
+}
+
+static void test_imbalance_without_work(void **state)
+{
+    k3_cell_request_t request = request_of("mooncake", "tiny", 8);
+    json_t           *cell;
+
+    (void)state;
+    request.tokens = 0;
+    cell = planned_of(request);
+    assert_true(json_is_null(at(cell, "work.imbalance.expert")));
+    assert_string_equal(text_at(cell, "work.imbalance.expert_reason"), "no rows");
+    assert_string_equal(text_at(cell, "work.imbalance.rank_reason"), "no rows");
+    json_decref(cell);
+    cell = planned_of(request_of("none", "tiny", 8));
+    assert_true(json_is_number(at(cell, "work.imbalance.expert")));
+    assert_string_equal(text_at(cell, "work.imbalance.rank_reason"), "no dispatch");
+    json_decref(cell);
+}
+
+static void test_what_moves_rows(void **state)
+{
+    static const struct {
+        const char *backend;
+        bool        moves;
+    } rows[] = {{"mooncake", true}, {"none", true}, {"mpi", true}, {"null", false}};
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        json_t *cell = planned_of(request_of(rows[i].backend, "tiny", 8));
+
+        assert_int_equal(json_is_true(at(cell, "path.moves_rows")), rows[i].moves);
+        assert_true(json_is_boolean(at(cell, "path.moves_rows")));
+        json_decref(cell);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +445,10 @@ int main(void)
         cmocka_unit_test(test_refused_says_why),
         cmocka_unit_test(test_refused_unknown_sizes_are_not_zero),
         cmocka_unit_test(test_U01_refused_keeps_the_choices),
+        cmocka_unit_test(test_refused_has_all_independent_variables),
+        cmocka_unit_test(test_refused_tp_is_the_world),
+        cmocka_unit_test(test_imbalance_without_work),
+        cmocka_unit_test(test_what_moves_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@ typedef struct shape {
     const char *backend, *mode, *model, *state, *status;
     int         size, rows;
     double      us, ratio;
+    bool        moves_nothing;
 } shape_t;
 
 static const shape_t usual = {.backend = "mooncake",
@@ -28,15 +29,15 @@ static json_t *phase(const char *name, double us)
 static json_t *cell_like(const shape_t *s)
 {
     return json_pack(
-        "{s:s, s:s, s:{s:s}, s:s, s:{s:i, s:i, s:i}, s:{s:b}, s:{s:i, s:i}, s:s, s:n, "
+        "{s:s, s:s, s:{s:s}, s:s, s:{s:i, s:i, s:i}, s:{s:b, s:b}, s:{s:i, s:i}, s:s, s:n, "
         "s:{s:f, s:s, s:{s:f, s:f, s:n}}, s:{s:s}, s:[o, o, o, o], s:[{s:s, s:s, s:f}]}",
         "backend", s->backend, "mode", s->mode, "model", "name", s->model, "component", "region",
-        "layout", "tp", s->size, "dp", s->size, "ep", s->size, "path", "fast", 1, "tokens", "max",
-        s->rows, "asked", s->rows, "status", s->status, "reason", "work", "dispatch_ratio",
-        s->ratio, "routing_hash", "h", "imbalance", "expert", 1.5, "rank", 1.25, "qp", "check",
-        "state", s->state, "phases", phase("dispatch", s->us), phase("expert_mlp", s->us),
-        phase("combine", s->us), phase("region", s->us), "rates", "name", "dispatch", "basis",
-        "wire", "GBps", s->us);
+        "layout", "tp", s->size, "dp", s->size, "ep", s->size, "path", "fast", 1, "moves_rows",
+        !s->moves_nothing, "tokens", "max", s->rows, "asked", s->rows, "status", s->status,
+        "reason", "work", "dispatch_ratio", s->ratio, "routing_hash", "h", "imbalance", "expert",
+        1.5, "rank", 1.25, "qp", "check", "state", s->state, "phases", phase("dispatch", s->us),
+        phase("expert_mlp", s->us), phase("combine", s->us), phase("region", s->us), "rates",
+        "name", "dispatch", "basis", "wire", "GBps", s->us);
 }
 
 static json_t *document_of(json_t *cells)
@@ -208,6 +209,7 @@ static void test_fastest_is_marked(void **state)
     slow.backend = "slowone";
     off.us = 1.0;
     off.backend = "null";
+    off.moves_nothing = true;
     bad.us = 2.0;
     bad.backend = "badone";
     bad.status = "failed";
@@ -367,6 +369,78 @@ static void test_backend_names(void **state)
     json_decref(cell);
 }
 
+/* Many cells of every width, and a model's name that takes what the others leave. */
+static void test_mixed_table_fits(void **state)
+{
+    static const char *const backends[] = {"mooncake", "deepep_v2", "flashinfer_megamoe"};
+    json_t                  *cells = json_array(), *doc;
+    char                    *text;
+
+    (void)state;
+    for (int i = 0; i < 9; i++) {
+        shape_t s = usual;
+
+        s.backend = backends[i % 3];
+        s.mode = i % 3 == 1 ? "hybrid" : "";
+        s.model = "kimi-k3-mini:E=112,K=16";
+        s.size = i < 3 ? 8 : 1024;
+        s.rows = i < 6 ? 16 : 8191;
+        s.us = 10000.0 * i;
+        s.state = i == 4 ? "not checked" : "ok";
+        json_array_append_new(cells, cell_like(&s));
+    }
+    doc = document_of(cells);
+    text = table_of(doc, false);
+    assert_fits(text, 13);
+    assert_non_null(strstr(text, "deepep_v2:hybrid "));
+    assert_non_null(strstr(text, "flashinfer_megamoe "));
+    assert_non_null(strstr(text, " 1024/1024/1024 F "));
+    assert_non_null(strstr(text, "not checked"));
+    free(text);
+    json_decref(doc);
+}
+
+/* Sizes are shortened only where nothing is lost. */
+static void test_sizes_stay_exact(void **state)
+{
+    static const struct {
+        int         size;
+        const char *text;
+    } rows[] = {{8, "8/8/8 F"},
+                {1024, "1024/1024/1024 F"},
+                {65536, "64Ki/64Ki/64Ki F"},
+                {65535, "65535/65535/65535 F"}};
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        shape_t s = usual;
+        json_t *doc;
+        char   *text;
+
+        s.size = rows[i].size;
+        doc = document_of(json_pack("[o]", cell_like(&s)));
+        text = table_of(doc, false);
+        assert_non_null(strstr(line_with(text, "mooncake"), rows[i].text));
+        free(text);
+        json_decref(doc);
+    }
+}
+
+static void test_no_imbalance_below(void **state)
+{
+    json_t *cell = cell_like(&usual), *doc;
+    char   *text;
+
+    (void)state;
+    json_object_set_new(json_object_get(cell, "work"), "imbalance",
+                        parse_json("{\"expert\": null, \"rank\": null, \"qp\": null}"));
+    doc = document_of(json_pack("[o]", cell));
+    text = table_of(doc, false);
+    assert_non_null(strstr(text, "imbalance (max/mean): none"));
+    free(text);
+    json_decref(doc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +458,9 @@ int main(void)
         cmocka_unit_test(test_empty_documents),
         cmocka_unit_test(test_N09_bytes),
         cmocka_unit_test(test_backend_names),
+        cmocka_unit_test(test_mixed_table_fits),
+        cmocka_unit_test(test_sizes_stay_exact),
+        cmocka_unit_test(test_no_imbalance_below),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

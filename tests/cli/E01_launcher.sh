@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The launcher and the world, the transport, the memory of the node: contradictions and lacks end the
+# command with one line, exit 3, and no file. E01, E02, E05, O10.
+. "$(dirname "$0")/lib.sh"
+
+cell=(--model "tiny:E=16,K=4" --tokens 4 --iters 2)
+
+# One rank where the launcher meant 8, in its variables.
+for variable in OMPI_COMM_WORLD_SIZE PMI_SIZE; do
+    run_it env "$variable=8" "$k3bench" run "${cell[@]}" --backend mooncake --out no.json
+    expect_refused 3 "$variable" 8 'sees 1'
+done
+run_it env OMPI_COMM_WORLD_SIZE=8 "$k3bench" plan --json plan.json
+expect_rc 0
+expect plan.json '.cells | length == 4'
+run_it env OMPI_COMM_WORLD_SIZE=1 "$k3bench" run "${cell[@]}" --backend mooncake --out one.json
+expect_rc 0
+expect_good one.json 1
+run_it mpirun --oversubscribe -n 4 env OMPI_COMM_WORLD_SIZE=5 "$k3bench" run "${cell[@]}" --backend mooncake --out no.json
+expect_refused 3 OMPI_COMM_WORLD_SIZE 5 'sees 4'
+expect_no_file no.json
+
+# Oversubscription is recorded.
+launch 8 run "${cell[@]}" --backend none --out eight.json
+expect_rc 0
+if [ "$(nproc)" -lt 8 ]; then
+    expect eight.json '.topology.oversubscribed == true'
+    expect_text out oversubscribed
+fi
+expect one.json '.topology.oversubscribed == false'
+
+# No usable transport; the next start is clean.
+UCX_TLS=nonexistent launch 4 run "${cell[@]}" --backend mooncake --out no.json
+expect_refused 3 'UCX' 'UCX_TLS=nonexistent'
+expect_no_file no.json
+launch 4 run "${cell[@]}" --backend mooncake --out yes.json
+expect_rc 0
+expect_good yes.json 1
+
+# More memory than the node has: refused with both numbers before anything is allocated, in seconds.
+available=$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024}' /proc/meminfo)
+for tokens in 128 512 1024 4096 16384; do
+    rm -f size.json
+    single plan --model kimi-k3 --backend deepep:ll --tp 8 --dp 2 --tokens "$tokens" --json size.json
+    expect_rc 0
+    [ "$(value size.json '.cells[0].memory.total_bytes * 8')" -lt "$available" ] || break
+done
+each=$(value size.json '.cells[0].memory.total_bytes')
+if [ $((each * 8)) -gt "$available" ]; then
+    shm=$(find /dev/shm /dev/hugepages -user "$(id -un)" -newer size.json 2>/dev/null | sort)
+    started=$SECONDS
+    # Of what it would need not even a sixteenth may be taken.
+    [ "$sanitized" = 1 ] || limit_kib=$((each / 4 / 1024))
+    [ "$sanitized" = 1 ] && limit_kib=unlimited
+    run_it bash -c 'ulimit -v "$1"; shift; exec "$@"' limited "$limit_kib" mpirun --oversubscribe -n 8 "$k3bench" run --model kimi-k3 \
+        --backend deepep:ll --tp 8 --dp 2 --tokens "$tokens" --out no.json
+    expect_refused 3 'deepep:ll' 'needs [0-9]{10,} bytes' '[0-9]{9,} available'
+    check "refused within seconds" [ $((SECONDS - started)) -le 30 ]
+    check "the figure of the plan" grep -q "needs $each bytes a rank\|, $((each * 8)) for the 8 ranks" err
+    check "what it has is below what it needs" [ "$(grep -oE '[0-9]+ available' err | cut -d' ' -f1)" -lt $((each * 8)) ]
+    check "/dev/shm as before" [ "$(find /dev/shm /dev/hugepages -user "$(id -un)" -newer size.json 2>/dev/null | sort)" = "$shm" ]
+    expect_no_file no.json
+    # In a list the other cells run.
+    launch 4 run --model "kimi-k3,tiny:E=16,K=4" --backend deepep:ll --tokens "$tokens" --max-tokens "$tokens" --iters 2 --check ends --out some.json
+    expect_rc 0
+    expect some.json '.cells[0] | .status == "unsupported" and (.reason | test("needs [0-9]+ bytes"))'
+    expect some.json '.cells[1] | good'
+fi

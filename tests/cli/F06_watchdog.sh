@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# A rank that stands still or dies ends the job, with its place, within the limit; the next run is
+# clean. F03, F06, F10.
+. "$(dirname "$0")/lib.sh"
+
+# The process of rank $1 below mpirun $job, once it has used 0.6 s of processor time: then it is
+# past its set-up.
+find_rank() {
+    local stat fields pid
+    for _ in $(seq 300); do
+        for stat in /proc/[0-9]*/stat; do
+            { fields=$(<"$stat"); } 2>/dev/null || continue
+            pid=${fields%% *}
+            fields=${fields##*) }
+            # shellcheck disable=SC2086 # words
+            set -- "$1" $fields
+            [ "$3" = "$job" ] || continue
+            if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && [ $((${13} + ${14})) -ge 60 ]; then
+                rank_pid=$pid
+                return 0
+            fi
+        done
+        sleep 0.1
+    done
+    return 1
+}
+
+start_job() { # ARGUMENTS: 4 ranks in the background
+    last="mpirun -n 4 k3bench $*"
+    mpirun --oversubscribe -n 4 "$k3bench" "$@" </dev/null >out 2>err &
+    job=$!
+}
+
+end_job() { # SECONDS: waits for the job so long, gives its status in $rc
+    local until=$((SECONDS + $1))
+    while kill -0 "$job" 2>/dev/null && [ "$SECONDS" -lt "$until" ]; do sleep 0.2; done
+    checks=$((checks + 1))
+    if kill -0 "$job" 2>/dev/null; then
+        fail "the job still runs after $1 s"
+        kill -CONT "$rank_pid" 2>/dev/null
+        kill -TERM "$job"
+        sleep 2
+        kill -KILL "$job" 2>/dev/null
+    fi
+    wait "$job"
+    rc=$?
+}
+
+gone() { # or dead and not yet collected by its new parent
+    local fields
+    { fields=$(<"/proc/$1/stat"); } 2>/dev/null || return 0
+    fields=${fields##*) }
+    [ "${fields%% *}" = Z ]
+}
+
+segments() { # System V segments whose creator was a rank of the job and is gone
+    ipcs -m -p 2>/dev/null | awk -v pid="$rank_pid" '$3 == pid' | wc -l
+}
+
+long=(run --model "tiny:E=16,K=4" --tokens 8 --backend mooncake --iters 1000000 --check off)
+
+# Stopped: each of the others says where it waits, then the job ends with 4.
+start_job "${long[@]}" --timeout 3 --out stopped.json
+check "rank 2 is found" find_rank 2
+kill -STOP "$rank_pid"
+end_job 25
+expect_rc 4
+expect_text err 'no progress for [3-9]' 'rank [013]' 'in [a-z]'
+check_not "a stopped rank cannot speak" grep -q 'on rank 2 ' err
+# What is missing is named: signals of rank 2, or a collective step that it has not entered.
+expect_text err 'from rank 2|in (start of the iteration|end of the iteration|[a-z_]+)'
+[ ! -e stopped.json ] || expect stopped.json '.schema == "k3bench.result/1"'
+check "no half-written file" [ -z "$(find . -name '.k3bench-*')" ]
+check "no rank is left" gone "$rank_pid"
+
+# Killed: mpirun ends the others within seconds, nothing is left, the next run works.
+start_job "${long[@]}" --out killed.json
+check "rank 1 is found" find_rank 1
+kill -KILL "$rank_pid"
+end_job 15
+check_not "not a success" [ "$rc" = 0 ]
+expect_no_file killed.json
+check "no memory of the killed rank is left" [ "$(segments)" = 0 ]
+launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend mooncake --iters 3 --out killed.json
+expect_rc 0
+expect_good killed.json 1
+
+# Ended from outside, in the middle of waits.
+start_job "${long[@]}" --fault stall:0:dispatch_send:5000 --out ended.json
+check "rank 3 is found" find_rank 3
+kill -TERM "$job"
+end_job 15
+check_not "not a success" [ "$rc" = 0 ]
+expect_no_file ended.json
+
+# Slow is not still: a stall below the limit passes, one above it does not.
+launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend mooncake --iters 1 --timeout 6 --fault stall:1:dispatch_send:1500 --out slow.json
+expect_rc 0
+expect_good slow.json 1
+launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend mooncake --iters 1 --timeout 2 --fault stall:1:dispatch_send:20000 --out still.json
+expect_rc 4
+expect_text err 'no progress for [2-9]' 'missing, first: local expert [0-9]+ from rank 1'
+expect_no_file still.json

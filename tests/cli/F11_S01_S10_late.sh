@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# A late rank, a slow queue pair, a busy receiver: the figures name them. F11, S01, S10.
+. "$(dirname "$0")/lib.sh"
+
+# 30 ms late in its sends: the column of rank 4 is the largest, at every destination.
+launch 8 run "${base[@]}" --check ends --backend "$slabs" --iters 8 --fault stall:4:dispatch_send:30 --out late.json
+expect_rc 0
+expect_good late.json 2
+expect late.json '.cells[] | ([waits | select(.phase == "dispatch")] | group_by(.src) | map({src: .[0].src, sum: (map(.sum_us) | add)}) | max_by(.sum)).src == 4'
+expect late.json '.cells[] | range(8) as $dst | select($dst != 4)
+    | ([waits | select(.phase == "dispatch" and .dst == $dst)] | max_by(.sum_us)).src == 4'
+expect late.json '.cells[] | waits | select(.phase == "dispatch" and .src == 4 and .dst != 4)
+    | .count == 8 * 4 and .max_us >= 20000 and .sum_us >= 8 * 4 * 20000 and .max_us * .count >= .sum_us'
+# It is late, its transfers are not slow.
+expect late.json '.cells[] | phase("dispatch_send") | .slowest_rank == 4 and .min >= 30000 and .n == 8'
+expect late.json '.cells[] | phase("dispatch") | .min >= 30000'
+expect late.json '.cells[] | phase("expert_mlp") | .median < 30000'
+
+# 30 ms in every iteration of another phase: the maximum over ranks, and who.
+launch 8 run "${base[@]}" --check ends --backend mooncake,mpi --iters 6 --fault stall:3:expert_mlp:30 --out slow.json
+expect_rc 0
+expect_good slow.json 2
+expect slow.json '.cells[] | phase("expert_mlp") | .slowest_rank == 3 and .min >= 30000 and .reduction == "max over ranks per iteration"'
+expect slow.json '.cells[] | phase("dispatch_send", "router") | .median < 30000'
+expect slow.json '.cells[] | .phases[] | .min <= .median and .median <= .p95 and .p95 <= .p99 and .p99 <= .max'
+expect slow.json '.cells[] | phase("region") | (.samples | length) == 6 and (.samples | min) == .min and (.samples | max) == .max'
+
+# The receiver is busy for 50 ms: the time ends when it holds the data.
+launch 8 run "${base[@]}" --check ends --backend deepep:ll --iters 4 --fault stall:2:dispatch_wait:50 --out busy.json
+expect_rc 0
+expect_good busy.json 1
+expect busy.json '.cells[0] | phase("dispatch_wait", "dispatch", "region") | .min >= 50000'
+
+# One slow queue pair, 0 to 5 number 2: no other lane with rows is like it.
+launch 8 run "${base[@]}" --check ends --backend "$slabs" --iters 4 --fault slow-qp:0:5:2:20000 --out lane.json
+expect_rc 0
+expect_good lane.json 2
+expect lane.json '.cells[] | [lanes | select(.messages > 0)]
+    | (map(select(.src == 0 and .dst == 5 and .qp == 2))) as $slow | (map(select(.src != 0 or .dst != 5 or .qp != 2))) as $rest
+    | ($slow | length) > 0 and ($slow | map(.p50_us) | max) > 20 * ($rest | map(.p50_us) | max)
+      and ($slow | map(.p99_us) | max) > 100 * ($rest | map(.p99_us) | sort | .[length / 2 | floor])'
+expect lane.json '.cells[] | ([lanes | select(.messages > 0)] | max_by(.p99_us)) | [.src, .dst, .qp] == [0, 5, 2]'
+expect_text out 'slowest QP: (dispatch|combine) 0->5 QP 2'
+
+# Such a lane or phase must exist.
+launch 8 run "${base[@]}" --backend mooncake --fault slow-qp:0:5:99:3 --out no.json
+expect_rc 2
+expect_text err 'index 99' '32 queue pairs'
+launch 8 run "${base[@]}" --backend mooncake --fault stall:1:rooter:5 --out no.json
+expect_refused 2 'rooter' 'router'
+launch 8 run "${base[@]}" --backend mooncake --fault stall:8:router:5 --out no.json
+expect_refused 2 "'8'" '0 to 7'
+expect_no_file no.json
