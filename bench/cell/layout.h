@@ -3,7 +3,7 @@
  * World = tp (one pipeline stage). Attention view: tp = dp * cp * attn_tp with attn_tp fastest, so
  * the ranks of an attention group are neighbours; a group is one (dp, cp) pair. MoE view: tp = ep *
  * moe_tp with moe_tp fastest; an expert's intermediate dimension is cut over the moe_tp ranks in
- * whole scale groups. Source: sglang parallel_state, reference/kimi-k3.md 2.5.
+ * whole scale groups. Source: sglang parallel_state.
  *
  * Rows: rank r owns rows[r] rows, numbered globally in rank order. The rows of the ranks of a group
  * together are the batch of the group; every rank of the group holds a partial attention output of
@@ -42,7 +42,7 @@ typedef struct k3_layout_request {
 /* Skews: ragged: rank r has tokens - r % (tokens/2 + 1); one-empty: rank 0 has none;
  * all-but-one-empty: only the last rank has rows; a list of tp numbers: rows per rank; a list of
  * dp * cp numbers (fewer than tp): rows of each group, spread over its ranks, padded to a multiple
- * of attn_tp (decisions.md 10). A list is separated by commas or colons. */
+ * of attn_tp. A list is separated by commas or colons. */
 /* K3_ERR_UNSUPPORTED: the sizes do not go together (one layout of a list). K3_ERR_USAGE: a text or number
  * that means nothing. */
 k3_status_t k3_layout_create(const k3_layout_request_t *request, const k3_model_t *model,

@@ -23,7 +23,7 @@ typedef struct k3_model {
     k3_activation_t    activation;
     k3_weight_format_t weights;
     bool               latent_step; /* down and up projection (and norm) around the experts */
-    bool               wide_limits; /* generation k3 by default (decisions.md 13) */
+    bool               wide_limits; /* generation k3 by default */
 } k3_model_t;
 
 /* Parses "kimi-k3" or "tiny:E=32,K=4". Keys: E, K, H, L, I, S. K3_ERR_USAGE with value and rule;

@@ -84,8 +84,8 @@ static json_t *record_setup(const json_t *cells)
 }
 
 k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *options,
-                               const char *run_id, const char *started, json_t *cells,
-                               json_t **document_p, k3_error_t *err)
+                               const k3_launch_t *launch, json_t *cells, json_t **document_p,
+                               k3_error_t *err)
 {
     k3_place_t   own, *places = NULL;
     k3_machine_t machine = {.nodes = world->nodes, .ranks = world->size};
@@ -105,11 +105,13 @@ k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *opti
         machine.numa_nodes =
             places[r].numa + 1 > machine.numa_nodes ? places[r].numa + 1 : machine.numa_nodes;
     }
-    run = json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "id", run_id, "started_utc",
-                    started, "options", record_options(options), "version", k3_version_text,
-                    "git_sha", k3_version_git, "build", k3_version_build(), "loaded",
-                    k3_version_loaded(), "launch", record_launch(world), "environment",
-                    k3_environment());
+    run =
+        json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "id", launch->run_id,
+                  "started_utc", launch->started, "argv",
+                  k3_json_list_of_strings((const char *const *)launch->argv, (size_t)launch->argc),
+                  "options", record_options(options), "version", k3_version_text, "git_sha",
+                  k3_version_git, "build", k3_version_build(), "loaded", k3_version_loaded(),
+                  "launch", record_launch(world), "environment", k3_environment());
     d = json_pack("{s:s, s:o, s:o, s:o, s:o, s:O}", "schema", K3_SCHEMA, "run", run, "fingerprint",
                   k3_fingerprint(&machine), "topology", record_topology(world, places), "setup",
                   record_setup(cells), "cells", cells);

@@ -8,9 +8,16 @@
 #include "harness/mpi/world.h"
 #include "harness/record/fingerprint.h"
 
-/* `started` is the UTC time of the launch. Collective. *document_p at rank 0, NULL elsewhere; `cells` is referenced, not stolen. */
+typedef struct k3_launch {
+    const char  *run_id;
+    const char  *started; /* UTC */
+    int          argc;    /* of the program, as it was started */
+    char *const *argv;
+} k3_launch_t;
+
+/* Collective. *document_p at rank 0, NULL elsewhere; `cells` is referenced, not stolen. */
 k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *options,
-                               const char *run_id, const char *started, json_t *cells,
-                               json_t **document_p, k3_error_t *err);
+                               const k3_launch_t *launch, json_t *cells, json_t **document_p,
+                               k3_error_t *err);
 
 #endif

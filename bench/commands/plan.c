@@ -56,6 +56,7 @@ static k3_status_t plan_all(const k3_options_t *options, json_t *cells, k3_error
     for (size_t i = 0; i < requests.count && err->status == K3_OK; i++) {
         plan_cell(&requests.items[i], requests.count == 1, cells, err);
     }
+    k3_record_refuse_all(cells, err);
     k3_requests_free(&requests);
     return err->status;
 }

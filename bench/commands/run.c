@@ -29,6 +29,8 @@ typedef struct run {
     bool                 wrong; /* a cell failed */
     char                 run_id[17], started[21], out[256];
     double               timeout;
+    int                  argc; /* of the command, before MPI saw them */
+    char               **argv;
 } run_t;
 
 /* --- options --------------------------------------------------------------------------------- */
@@ -236,6 +238,27 @@ static k3_status_t check_transport(const run_t *run, const k3_region_t *region, 
     return k3_world_agree(&run->world, err);
 }
 
+/* A fault that the cell cannot have would test nothing. */
+static k3_status_t check_fault(const run_t *run, const k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_fault_t *f = &run->region.fault;
+    uint64_t          first, rows;
+
+    if (f->corrupt_rank >= 0) {
+        k3_cell_dispatched(cell, (uint32_t)f->corrupt_rank, &first, &rows);
+        if (f->corrupt_row >= rows) {
+            return k3_fail(
+                err, K3_ERR_USAGE, "fault: row %llu of rank %d: it has %llu rows, from 0",
+                (unsigned long long)f->corrupt_row, f->corrupt_rank, (unsigned long long)rows);
+        }
+    }
+    if (f->slow_src >= 0 && f->slow_qp >= cell->qps.active) {
+        return k3_fail(err, K3_ERR_USAGE, "fault: QP %u: %s has %u active QPs to each peer, from 0",
+                       f->slow_qp, cell->profile->name, cell->qps.active);
+    }
+    return K3_OK;
+}
+
 /* *refused: the cell does not fit this machine; every other fault is a failure. Everything is agreed:
  * each rank gets here with the same cell or not at all. */
 static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused, k3_error_t *err)
@@ -248,6 +271,9 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
 
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
+    if (check_fault(run, cell, err) != K3_OK) {
+        return err->status;
+    }
     *refused = check_memory(run, cell, err) != K3_OK;
     if (*refused || k3_region_create(cell, &run->world, &run->region, &region, err) != K3_OK) {
         return err->status;
@@ -258,6 +284,7 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
     }
     if (k3_world_agree(&run->world, err) == K3_OK &&
         k3_measure(&region, &run->measure, &m, err) == K3_OK) {
+        m.accounted = run->region.accounting;
         object = k3_record_plan(cell, &work, &memory);
         if (run->world.rank == 0) {
             k3_record_measured(object, cell, &work, &m, run->measure.check);
@@ -323,13 +350,23 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
     return err->status;
 }
 
+/* Every cell refused for one and the same reason: the command as a whole cannot be done. */
+static k3_status_t refuse_all(const run_t *run, k3_error_t *err)
+{
+    if (run->world.rank == 0) {
+        k3_record_refuse_all(run->cells, err);
+    }
+    return k3_world_agree(&run->world, err);
+}
+
 static k3_status_t report(run_t *run, k3_error_t *err)
 {
-    json_t *document = NULL;
+    json_t     *document = NULL;
+    k3_launch_t launch = {run->run_id, run->started, run->argc, run->argv};
 
     /* Collective: the places of all ranks are gathered. */
-    if (k3_launch_document(&run->world, run->options, run->run_id, run->started, run->cells,
-                           &document, err) != K3_OK) {
+    if (k3_launch_document(&run->world, run->options, &launch, run->cells, &document, err) !=
+        K3_OK) {
         return err->status;
     }
     if (run->world.rank == 0) {
@@ -363,7 +400,7 @@ static void close_run(run_t *run)
 
 static int run_run(int argc, char **argv)
 {
-    run_t      run = {0};
+    run_t      run = {.argc = argc + 2, .argv = argv - 2}; /* program and command stand in front */
     k3_error_t err = K3_ERROR_INIT;
     int        help = 0, code, rank;
 
@@ -381,7 +418,7 @@ static int run_run(int argc, char **argv)
         return 0;
     }
     if (k3_world_agree(&run.world, &err) == K3_OK && prepare(&run, &err) == K3_OK &&
-        run_cells(&run, &err) == K3_OK) {
+        run_cells(&run, &err) == K3_OK && refuse_all(&run, &err) == K3_OK) {
         report(&run, &err);
     }
     code = err.status != K3_OK ? k3_exit_code(err.status)

@@ -1,4 +1,4 @@
-/* The named spans of the region (contract.md section 4), in the order of their first use. */
+/* The named spans of the region, in the order of their first use. */
 #ifndef K3_PLAN_PHASE_H
 #define K3_PLAN_PHASE_H
 

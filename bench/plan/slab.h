@@ -10,7 +10,8 @@
  *            [E][M] slots (expert, row of the origin)
  *   signals  E words. dispatch: [L][R] counts; combine: [E] flags
  *
- * Sizes: deepep.md 1.5 (DeepEP LowLatencyLayout), mooncake-mori-others.md 2.5 (Mooncake). */
+ * Sizes: DeepEP csrc/legacy/config.hpp (LowLatencyLayout), Mooncake
+ * mooncake-ep/include/mooncake_ep_buffer.h. */
 #ifndef K3_PLAN_SLAB_H
 #define K3_PLAN_SLAB_H
 

@@ -44,7 +44,7 @@ static void count_rows(k3_traffic_t *t, uint32_t origin)
 
 /* --- slab: one message for each (row, expert), one signal for each (expert, source) ---------- */
 
-/* Doorbells of one (expert, source) range with n messages: decisions.md 15 and 16. */
+/* Doorbells of one (expert, source) range with n messages: each `doorbell_every`-th, and each signal. */
 static uint64_t doorbells_of(const k3_profile_t *p, uint64_t n)
 {
     if (p->doorbell_every == 0) {

@@ -2,7 +2,7 @@
  *
  * The registry's rule is one predicate: a backend that spans the EP group takes the fast path. The
  * historical rules are sglang's hand-written lists before a given fix, kept as data so that a user
- * can measure what the fix was worth (reference/kimi-k3.md 2.1 to 2.3). */
+ * can measure what the fix was worth. */
 #ifndef K3_PROFILES_PATH_H
 #define K3_PROFILES_PATH_H
 

@@ -102,8 +102,8 @@ typedef enum k3_fault_action {
 
 typedef enum k3_buffer_formula {
     K3_BUFFER_NONE,
-    K3_BUFFER_DEEPEP_LL, /* deepep.md 1.5 */
-    K3_BUFFER_MOONCAKE,  /* mooncake-mori-others.md 2.5 */
+    K3_BUFFER_DEEPEP_LL, /* DeepEP LowLatencyLayout */
+    K3_BUFFER_MOONCAKE,  /* Mooncake mooncake_ep_buffer.h */
     K3_BUFFER_PACKED,    /* counts and packed rows, both ways */
     K3_BUFFER_PLANNED    /* belongs to an engine that is not built yet */
 } k3_buffer_formula_t;
@@ -112,7 +112,7 @@ typedef enum k3_buffer_formula {
 
 enum { K3_WIDTHS_MAX = 10, K3_COUNTS_MAX = 12 };
 
-/* What the k3 generation drops (decisions.md 13). */
+/* What the k3 generation drops. */
 enum {
     K3_LIFT_TOPK = 1u << 0,       /* up to K3_LIFTED_TOPK */
     K3_LIFT_WIDTHS = 1u << 1,     /* any width of 16-byte rows and whole scale groups */

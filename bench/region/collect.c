@@ -296,7 +296,7 @@ static k3_status_t collect_waits(const k3_region_t *r, k3_measurement_t *out, k3
 static void collect_setup(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t *out)
 {
     double   us[5] = {r->weights->fill_us, r->setup_queue_pairs_us};
-    uint64_t bytes = k3_alloc_bytes(), calls = out->timed_allocations;
+    uint64_t bytes = r->allocated_bytes, calls = out->timed_allocations;
 
     if (qps != NULL) {
         k3_qps_setup_times(qps, &us[2], &us[3], &us[4]);

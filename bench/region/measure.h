@@ -48,6 +48,7 @@ typedef struct k3_measurement {
     k3_check_t        check; /* of all ranks */
     bool              checked;
     bool              has_lanes;    /* the engine has queue pairs */
+    bool              accounted;    /* ... and their accounts were on */
     bool              matches_plan; /* measured == planned on every lane of every rank */
     k3_error_t        mismatch;     /* the first lane that differs */
     k3_lane_row_t    *lanes;        /* owned */

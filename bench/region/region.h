@@ -39,8 +39,10 @@ typedef struct k3_region {
     k3_wait_t *waits[K3_TRAFFIC_COUNT]; /* [R] */
     k3_fault_t fault;
     double     setup_queue_pairs_us;
-    bool       stand_in; /* the component's experts are y = x * factor */
-    float     *factors;  /* [local experts] */
+    uint64_t   allocated_bytes; /* by this process when the region was ready, the block included;
+                                 without the work space of the dense library */
+    bool       stand_in;        /* the component's experts are y = x * factor */
+    float     *factors;         /* [local experts] */
 
     /* Where the values of the last iteration lie; NULL: the component does not make them. */
     uint16_t *x, *latent, *combined, *y, *restored;

@@ -115,6 +115,11 @@ static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *opti
     k3_watchdog_tick("set-up: queue pairs and buffers", 0);
     r->ops->create(&env, &r->engine, err);
     r->setup_queue_pairs_us = k3_clock_us(k3_clock_now() - begin);
+    if (err->status == K3_OK) {
+        k3_qps_t *qps = r->ops->qps(r->engine);
+
+        r->allocated_bytes = k3_alloc_bytes() + (qps != NULL ? k3_qps_bytes(qps) : 0);
+    }
     return err->status;
 }
 

@@ -272,13 +272,28 @@ static json_t *record_waits(const k3_measurement_t *m)
                      "max_us", "count", "rows", rows);
 }
 
+static void add_setup(json_t *rows, const char *name, double us, bool has)
+{
+    json_t *row = json_pack("{s:s}", "name", name);
+
+    if (has) {
+        json_object_set_new(row, "us", number(us));
+    } else {
+        k3_set_null(row, "us", "this engine has no queue pairs");
+    }
+    json_array_append_new(rows, row);
+}
+
 static json_t *record_setup(const k3_measurement_t *m)
 {
-    return json_pack("[{s:s, s:o}, {s:s, s:o}, {s:s, s:o}, {s:s, s:o}, {s:s, s:o}]", "name",
-                     "weights", "us", number(m->weights_us), "name", "queue_pairs", "us",
-                     number(m->queue_pairs_us), "name", "registration", "us",
-                     number(m->registration_us), "name", "connection", "us",
-                     number(m->connection_us), "name", "order_test", "us", number(m->selftest_us));
+    json_t *rows = json_array();
+
+    add_setup(rows, "weights", m->weights_us, true);
+    add_setup(rows, "engine", m->queue_pairs_us, true);
+    add_setup(rows, "registration", m->registration_us, m->has_lanes);
+    add_setup(rows, "connection", m->connection_us, m->has_lanes);
+    add_setup(rows, "order_test", m->selftest_us, m->has_lanes);
+    return rows;
 }
 
 void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
@@ -294,8 +309,10 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
     json_object_set_new(o, "check", record_check(cell, m, mode));
     json_object_set_new(o, "phases", record_phases(m));
     json_object_set_new(o, "rates", record_rates(cell, work, m));
-    if (m->has_lanes) {
+    if (m->has_lanes && m->accounted) {
         json_object_set_new(o, "qps", record_qps(cell, m));
+    } else if (m->has_lanes) {
+        k3_set_null(o, "qps", "accounting is off");
     } else {
         k3_set_null(o, "qps",
                     cell->profile->engine == K3_ENGINE_MPI ? "MPI hides its queue pairs"

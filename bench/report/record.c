@@ -334,3 +334,22 @@ json_t *k3_record_refused(const k3_cell_request_t *q, const k3_error_t *err)
                                        "waits", "memory", NULL});
     return o;
 }
+
+k3_status_t k3_record_refuse_all(const json_t *cells, k3_error_t *err)
+{
+    const json_t *first = json_object_get(json_array_get(cells, 0), "reason");
+
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        const json_t *cell = json_array_get(cells, i);
+        const char   *status = json_string_value(json_object_get(cell, "status"));
+
+        if (status == NULL || strcmp(status, "unsupported") != 0 ||
+            !json_equal(json_object_get(cell, "reason"), first)) {
+            return err->status;
+        }
+    }
+    if (json_is_string(first) && err->status == K3_OK) {
+        k3_fail(err, K3_ERR_UNSUPPORTED, "%s", json_string_value(first));
+    }
+    return err->status;
+}

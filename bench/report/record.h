@@ -23,6 +23,10 @@ void k3_record_measured(json_t *object, const k3_cell_t *cell, const k3_work_t *
 /* "ok", "failed", "unsupported", "skipped"; reason may be NULL. */
 void k3_record_status(json_t *object, const char *status, const char *reason);
 
+/* K3_ERR_UNSUPPORTED with the reason when all of the cells were refused for one and the same reason; K3_OK
+ * otherwise, and for no cells. Keeps an earlier fault. */
+k3_status_t k3_record_refuse_all(const json_t *cells, k3_error_t *err);
+
 /* A cell that could not be resolved: what was asked for, status and reason. */
 json_t *k3_record_refused(const k3_cell_request_t *request, const k3_error_t *err);
 

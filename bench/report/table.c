@@ -221,10 +221,19 @@ static const char *headline(const json_t *cell)
 
 static bool same_group(const json_t *a, const json_t *b)
 {
-    static const char *const keys[] = {"model", "tokens", "component", NULL};
+    /* Not the bound of rows: it follows from the path. */
+    static const char *const keys[][2] = {{"model", NULL},     {"component", NULL},
+                                          {"tokens", "asked"}, {"tokens", "min"},
+                                          {"tokens", "max"},   {"tokens", "total"}};
 
-    for (int i = 0; keys[i] != NULL; i++) {
-        if (!json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i]))) {
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const json_t *x = json_object_get(a, keys[i][0]), *y = json_object_get(b, keys[i][0]);
+
+        if (keys[i][1] != NULL) {
+            x = json_object_get(x, keys[i][1]);
+            y = json_object_get(y, keys[i][1]);
+        }
+        if (!json_equal(x, y)) {
             return false;
         }
     }

@@ -71,7 +71,8 @@ k3_status_t k3_qps_create(k3_fabric_t *fabric, const k3_qps_config_t *config, k3
 /* Collective. */
 void k3_qps_destroy(k3_qps_t *qps);
 
-void          *k3_qps_memory(k3_qps_t *qps); /* own block */
+void          *k3_qps_memory(k3_qps_t *qps);      /* own block */
+uint64_t       k3_qps_bytes(const k3_qps_t *qps); /* its size */
 void          *k3_qps_mapped(k3_qps_t *qps,
                              int peer); /* the peer's block for plain stores (self and p2p), else NULL */
 k3_lane_kind_t k3_qps_kind(const k3_qps_t *qps, int peer);

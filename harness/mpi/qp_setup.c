@@ -250,6 +250,11 @@ k3_lane_kind_t k3_qps_kind(const k3_qps_t *qps, int peer)
     return qps->peers[peer].kind;
 }
 
+uint64_t k3_qps_bytes(const k3_qps_t *qps)
+{
+    return qps->bytes;
+}
+
 static bool carried_by(const k3_qps_t *qps, int peer, const char *const *prefixes)
 {
     const char *name = k3_qps_transport(qps, peer);

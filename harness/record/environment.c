@@ -25,10 +25,10 @@ static const char *const allowed_prefixes[] = {
     "ONEDNN_", "PMIX_MCA_", "PRTE_MCA_", "RCCL_",    "ROCBLAS_", "HIPBLASLT_", "UCX_",
 };
 
-/* The last two are Open MPI's own: its start-up passes an authorisation key and addresses this way.
- */
+/* From PRECONDITION on Open MPI's own: its start-up passes an authorisation key, addresses and folders
+ * this way. */
 static const char *const denied_words[] = {
-    "TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "PRECONDITION", "URI",
+    "TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "PRECONDITION", "URI", "DIR", "ORTE", "ESS_",
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -88,7 +88,7 @@ static void test_L01_tp32_dp4(void **state)
     k3_layout_destroy(&l);
 }
 
-/* The table of reference/kimi-k3.md 2.5. */
+/* Layouts that people run with Kimi-K3. */
 static void test_upstream_layouts(void **state)
 {
     static const struct {

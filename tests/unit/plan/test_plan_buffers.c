@@ -13,7 +13,7 @@ static k3_memory_t memory_for(k3_cell_request_t request, uint32_t rank)
     return memory;
 }
 
-/* kimi-k3.md 0: 112, 56, 28, 14 experts of 17,547,264 bytes. */
+/* Kimi-K3: 112, 56, 28, 14 experts of 17,547,264 bytes. */
 static void test_L10_expert_weights(void **state)
 {
     static const struct {

@@ -96,7 +96,7 @@ static void test_auto_formats_and_runner(void **state)
     }
 }
 
-/* decisions.md 13. */
+/* What each generation lifts. */
 static void test_generation_by_model(void **state)
 {
     k3_cell_t cell = cell_of(request_of("mooncake", "deepseek-v3", 8));
@@ -118,7 +118,7 @@ static void test_nodes(void **state)
     k3_cell_t         cell = cell_of(request);
 
     (void)state;
-    assert_int_equal(cell.nodes, 4); /* 8 ranks a node: decisions.md 7 */
+    assert_int_equal(cell.nodes, 4); /* the plan's default is 8 ranks a node */
     assert_int_equal(cell.node_of[7], 0);
     assert_int_equal(cell.node_of[8], 1);
     k3_cell_destroy(&cell);

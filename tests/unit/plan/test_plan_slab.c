@@ -15,7 +15,7 @@ static k3_slab_t slab_of(k3_cell_request_t request)
 
 /* --- sizes ----------------------------------------------------------------------------------- */
 
-/* mooncake-mori-others.md 2.5 and deepep.md 1.5, to the byte. */
+/* The sizes that Mooncake and DeepEP allocate, to the byte. */
 static void test_block_sizes(void **state)
 {
     static const struct {
@@ -63,7 +63,7 @@ static void test_block_is_the_same_for_all_ranks_and_formats(void **state)
     }
 }
 
-/* mooncake-mori-others.md 2.3: fp8 and bf16 dispatch, combine; the K3 row is L09's. */
+/* Records of both libraries: fp8 and bf16 dispatch, combine; the K3 row is L09's. */
 static void test_L09_record_sizes(void **state)
 {
     static const struct {
@@ -230,7 +230,7 @@ static void test_P11_stride_comes_from_the_bound(void **state)
 
 /* --- queue pairs ----------------------------------------------------------------------------- */
 
-/* The most experts that one QP carries: the table of mooncake-mori-others.md 2.7, and Q13. */
+/* The most experts that one QP carries: Mooncake's QP map, and Q13. */
 static void test_Q13_qp_of_an_expert(void **state)
 {
     static const struct {

@@ -311,7 +311,7 @@ static tally_t tally_of(k3_cell_request_t request)
     return t;
 }
 
-/* E 256, K 8, T 128, every expert equally often from every rank: mooncake-mori-others.md 2.7. */
+/* E 256, K 8, T 128, every expert equally often from every rank. */
 static void test_reference_messages_of_256_experts(void **state)
 {
     static const struct {
@@ -696,8 +696,8 @@ static void test_none_and_null_have_no_lanes(void **state)
     }
 }
 
-/* Distinct (row, rank) pairs of uniform routing: 7.07 of 16 at EP 8, 12.83 at EP 32 (kimi-k3.md
- * 0). */
+/* Distinct (row, rank) pairs of uniform routing: 7.07 of 16 at EP 8, 12.83 at EP 32 (hypergeometric
+ * means). */
 static void test_deduplicated_rows(void **state)
 {
     static const struct {

@@ -6,7 +6,7 @@ typedef struct qp_row {
     uint32_t ranks, experts, existing, ib, ib_most, roce, roce_most;
 } qp_row_t;
 
-/* mooncake-mori-others.md 2.7: active QPs and the largest number of experts on one. */
+/* Mooncake's QP map: active QPs and the largest number of experts on one. */
 static const qp_row_t mooncake_table[] = {
     {8, 256, 32, 32, 1, 8, 4},  {8, 288, 32, 32, 2, 8, 5},  {8, 896, 32, 32, 4, 8, 14},
     {12, 288, 21, 21, 2, 8, 3}, {16, 256, 16, 16, 1, 8, 2}, {16, 288, 16, 16, 2, 8, 3},

@@ -198,7 +198,7 @@ typedef struct golden {
     uint64_t    dispatch, combine, stride;
 } golden_t;
 
-/* deepep.md 1, 3 and 5; mooncake-mori-others.md 2.3, 3.2, 4, 5, 6 and 8. */
+/* Record sizes that the libraries document. */
 static const golden_t goldens[] = {
     {"deepep:ll", K3_FORMAT_FP8, 3584, 16, 3712, 7168, 7280},
     {"deepep:ll", K3_FORMAT_BF16, 3584, 16, 7184, 7168, 7280},
