@@ -233,7 +233,7 @@ static bool same_group(const json_t *a, const json_t *b)
             x = json_object_get(x, keys[i][1]);
             y = json_object_get(y, keys[i][1]);
         }
-        if (!json_equal(x, y)) {
+        if (x != y && !json_equal(x, y)) { /* both absent: equal */
             return false;
         }
     }

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 wide=(--model "tiny:E=128,K=4,H=256,L=128,I=32,S=64" --nodes-as 2 --tokens 8 --seed 5 --iters 4)
-used='[lanes | select(.lane == "qp") | .qp] | unique'
+used='([lanes | select(.lane == "qp") | .qp] | unique)'
 
 # Mooncake on RoCE: 256/8 exist, 8 are active; --qps overrides.
 launch 8 run "${wide[@]}" --backend mooncake --fabric roce --qps auto,4 --out roce.json

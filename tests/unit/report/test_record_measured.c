@@ -232,6 +232,7 @@ static void test_unchecked_error_has_a_reason(void **state)
 static void add_lanes(fixture_t *f, k3_lane_row_t *lanes, uint64_t n)
 {
     f->m.has_lanes = true;
+    f->m.accounted = true;
     f->m.lanes = lanes;
     f->m.lane_count = n;
     snprintf(f->m.transport, sizeof(f->m.transport), "posix/memory");
