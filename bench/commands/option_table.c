@@ -104,7 +104,16 @@ k3_status_t k3_command_options(const k3_command_t *command, int argc, char **arg
             return K3_OK;
         }
     }
-    return k3_options_parse(&table, argc, argv, options_p, err);
+    if (k3_options_parse(&table, argc, argv, options_p, err) != K3_OK) {
+        return err->status;
+    }
+    if (command->id != K3_COMMAND_REPORT && k3_options_positional_count(*options_p) > 0) {
+        k3_fail(err, K3_ERR_USAGE, "%s takes options only, not \"%s\"", command->name,
+                k3_options_positional(*options_p, 0));
+        k3_options_free(*options_p);
+        *options_p = NULL;
+    }
+    return err->status;
 }
 
 int k3_command_end(const k3_error_t *err)

@@ -30,7 +30,7 @@ static k3_status_t plan_cell(const k3_cell_request_t *request, bool alone, json_
     k3_memory_t memory;
 
     if (k3_cell_create(request, &cell, &fault) != K3_OK) {
-        if (alone || fault.status == K3_ERR_USAGE) {
+        if (alone || fault.status == K3_ERR_USAGE || fault.status == K3_ERR_IO) {
             *err = fault;
             return err->status;
         }

@@ -1,5 +1,6 @@
 /* k3bench run: executes cells on the ranks of a launch, prints the table, writes one record. */
 #include <dirent.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -253,8 +254,9 @@ static k3_status_t check_fault(const run_t *run, const k3_cell_t *cell, k3_error
         }
     }
     if (f->slow_src >= 0 && f->slow_qp >= cell->qps.active) {
-        return k3_fail(err, K3_ERR_USAGE, "fault: QP %u: %s has %u active QPs to each peer, from 0",
-                       f->slow_qp, cell->profile->name, cell->qps.active);
+        return k3_fail(err, K3_ERR_USAGE,
+                       "fault: QP index %u: %s has %u queue pairs to each peer, from 0", f->slow_qp,
+                       cell->profile->name, cell->qps.active);
     }
     return K3_OK;
 }
@@ -309,7 +311,7 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
     k3_memory_t memory;
 
     if (k3_cell_create(request, &cell, &fault) != K3_OK) {
-        if (run->alone || fault.status == K3_ERR_USAGE) {
+        if (run->alone || fault.status == K3_ERR_USAGE || fault.status == K3_ERR_IO) {
             *err = fault;
             return err->status;
         }
@@ -398,6 +400,22 @@ static void close_run(run_t *run)
     k3_world_finalize(&run->world);
 }
 
+/* Without a world only the launcher's variables tell the ranks apart; one of them speaks. */
+static bool first_of_launch(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *rank = getenv(names[i]);
+
+        if (rank != NULL) {
+            return strcmp(rank, "0") == 0;
+        }
+    }
+    return true;
+}
+
 static int run_run(int argc, char **argv)
 {
     run_t      run = {.argc = argc + 2, .argv = argv - 2}; /* program and command stand in front */
@@ -408,7 +426,7 @@ static int run_run(int argc, char **argv)
         return k3_command_options(&k3_command_run, argc, argv, &run.options, &help, &err);
     }
     if (k3_world_init(&argc, &argv, &run.world, &err) != K3_OK) {
-        return k3_command_end(&err);
+        return first_of_launch() ? k3_command_end(&err) : k3_exit_code(err.status);
     }
     k3_clock_init();
     rank = run.world.rank;

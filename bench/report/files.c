@@ -248,6 +248,9 @@ static void md_record(const json_t *document, FILE *out)
         (long long)json_integer_value(json_object_get(json_object_get(run, "launch"), "ranks")));
     md_text(text_of(run, "started_utc"), out);
     fputs(". Times in us: median over iterations of the slowest rank.\n\n", out);
+    if (json_is_true(json_object_get(json_object_get(document, "topology"), "oversubscribed"))) {
+        fputs("**More ranks than cores: the times show order, not speed.**\n\n", out);
+    }
     fputs("| backend | model | tp/dp/ep | rows a rank | dispatch ratio | dispatch | experts | "
           "combine | region | status | check |\n",
           out);

@@ -249,22 +249,36 @@ static bool competes(const json_t *cell)
     return strcmp(text_of(cell, "status"), "ok") == 0 && !json_is_false(moves);
 }
 
+static bool interval_of(const json_t *cell, double *low, double *high)
+{
+    const json_t *ci = json_object_get(phase_of(cell, headline(cell)), "ci95");
+
+    *low = json_number_value(json_array_get(ci, 0));
+    *high = json_number_value(json_array_get(ci, 1));
+    return json_is_array(ci);
+}
+
+/* Faster than every rival of its group, and by more than the intervals leave open. */
 static bool is_fastest(const json_t *cells, const json_t *cell)
 {
-    double own, other;
+    double low, high, rival_low, rival_high;
+    size_t rivals = 0;
 
-    if (!competes(cell) || !k3_table_median(cell, headline(cell), &own)) {
+    if (!competes(cell) || !interval_of(cell, &low, &high)) {
         return false;
     }
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *rival = json_array_get(cells, i);
 
-        if (rival != cell && competes(rival) && same_group(rival, cell) &&
-            k3_table_median(rival, headline(rival), &other) && other < own) {
+        if (rival == cell || !competes(rival) || !same_group(rival, cell)) {
+            continue;
+        }
+        if (!interval_of(rival, &rival_low, &rival_high) || rival_low <= high) {
             return false;
         }
+        rivals++;
     }
-    return true;
+    return rivals > 0;
 }
 
 /* --- measured cells -------------------------------------------------------------------------- */
@@ -397,34 +411,58 @@ static const char *item_text(const json_t *row, size_t i)
     return text != NULL ? text : "";
 }
 
-/* The lane that finished last, by its mean over iterations. */
-static void print_slowest_lane(const json_t *cell, FILE *out)
+enum { COLUMN_MESSAGES = 5, COLUMN_BUSY = 12, COLUMN_P50 = 13, COLUMN_P99 = 14 };
+
+/* The lane with work in flight longest: the last one to finish is only the last one posted. */
+static const json_t *slowest_lane(const json_t *cell)
 {
     const json_t *rows = json_object_get(json_object_get(cell, "qps"), "rows"), *worst = NULL;
-    const json_t *phase = phase_of(cell, headline(cell));
-    char          backend[32];
 
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
 
-        if (worst == NULL || json_number_value(json_array_get(row, 11)) >
-                                 json_number_value(json_array_get(worst, 11))) {
+        if (worst == NULL || json_number_value(json_array_get(row, COLUMN_BUSY)) >
+                                 json_number_value(json_array_get(worst, COLUMN_BUSY))) {
             worst = row;
         }
     }
+    return worst;
+}
+
+static void print_slowest_lane(const json_t *cell, FILE *out)
+{
+    const json_t *worst = slowest_lane(cell);
+    char          backend[32];
+
     fprintf(out, "  %-14s slowest rank %lld", k3_table_backend(cell, backend, sizeof(backend)),
-            int_of(phase, "slowest_rank"));
+            int_of(phase_of(cell, headline(cell)), "slowest_rank"));
     if (worst != NULL) {
-        fprintf(out, "; slowest QP: %s %lld->%lld QP %lld (%s), last done %.1f us",
+        fprintf(out, "; slowest QP: %s %lld->%lld QP %lld (%s), busy %.1f us with %lld messages",
                 item_text(worst, 0), (long long)json_integer_value(json_array_get(worst, 1)),
                 (long long)json_integer_value(json_array_get(worst, 2)),
                 (long long)json_integer_value(json_array_get(worst, 3)), item_text(worst, 4),
-                json_number_value(json_array_get(worst, 11)));
-        if (json_is_number(json_array_get(worst, 14))) {
-            fprintf(out, ", p99 %.2f us", json_number_value(json_array_get(worst, 14)));
+                json_number_value(json_array_get(worst, COLUMN_BUSY)),
+                (long long)json_integer_value(json_array_get(worst, COLUMN_MESSAGES)));
+        if (json_is_number(json_array_get(worst, COLUMN_P99))) {
+            fprintf(out, ", p50 %.2f p99 %.2f us",
+                    json_number_value(json_array_get(worst, COLUMN_P50)),
+                    json_number_value(json_array_get(worst, COLUMN_P99)));
         }
     }
     fprintf(out, "\n");
+}
+
+/* What may differ between the lines of a table without a column of its own. */
+static void print_choices(const json_t *cell, FILE *out)
+{
+    const json_t *choices = json_object_get(cell, "choices");
+
+    fprintf(out,
+            "  %-14s %s: rows %s, results %s, runner %s, routing %.40s, path rule %s, QPs %lld\n",
+            "", text_of(cell, "component"), text_of(choices, "dispatch_dtype"),
+            text_of(choices, "combine_dtype"),
+            text_of(json_object_get(choices, "recipe"), "runner"), text_of(choices, "routing"),
+            text_of(json_object_get(cell, "path"), "rule"), int_of(choices, "qps_per_peer"));
 }
 
 /* Without a dispatch there is none of the ranks, without rows none at all. */
@@ -505,11 +543,14 @@ void k3_table_print(const json_t *document, FILE *out, bool colour)
     if (print_measured(cells, out, colour)) {
         fprintf(out, "times: median over iterations of the slowest rank; +-%%: half width of its "
                      "95 %% interval\n"
-                     "layout F: fast path; wire: of the dispatch, all ranks; * fastest\n\n");
+                     "layout F: fast path, -: fallback; wire: of the dispatch, all ranks; *: the "
+                     "fastest, its "
+                     "interval below all others'\n\n");
     }
     for (size_t i = 0; i < json_array_size(cells); i++) {
         if (was_measured(json_array_get(cells, i))) {
             print_slowest_lane(json_array_get(cells, i), out);
+            print_choices(json_array_get(cells, i), out);
             print_imbalance(json_array_get(cells, i), out);
         }
     }

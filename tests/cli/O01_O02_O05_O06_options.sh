@@ -70,7 +70,11 @@ refused --fabric rocee rocee roce
 refused --component regoin regoin region
 refused --p2p maybe maybe 'on'
 refused --generation k4 k4 k3
-refused --dp 3 'tp 8' 'dp' 3
+single plan --backend none --dp 3 --json no.json
+expect_refused 2 'tp 8' 'dp' 3
+single plan --backend none --dp 2,3 --json two.json
+expect_rc 0
+expect two.json '.cells | length == 2 and .[0].status == "planned" and .[1].status == "unsupported" and (.[1].reason | test("tp 8") and test("3"))'
 refused --nodes-as 9 9 8
 refused --max-tokens 4 16 4 'rank 0'
 single plan --tokens

@@ -1,0 +1,288 @@
+/* Regions through their interface: nothing is allocated while one runs, two that are open at once
+ * keep their signals apart, memory is what the plan says, the check can fail. ranks: 2 8 */
+#include "bench/region/region.h"
+#include "bench/region/verify.h"
+#include "harness/base/memory.h"
+#include "ranks.h"
+
+enum { ROUNDS = 6 };
+
+static k3_fabric_t *fabric;
+
+typedef struct opened {
+    k3_cell_t    cell;
+    k3_weights_t weights;
+    k3_region_t  region;
+    k3_verify_t  verify;
+    uint64_t     payload;
+} opened_t;
+
+static k3_cell_request_t request_of(const char *backend, uint64_t tokens)
+{
+    return (k3_cell_request_t){
+        .world = (uint32_t)world.size,
+        .node_of = world.node_of,
+        .nodes_as = 2,
+        .model = "tiny:E=32,K=4",
+        .backend = backend,
+        .tokens = tokens,
+        .seed = 7,
+        .dispatch_dtype = "bf16", /* fp8 asks for ranks x rows in fours */
+        .p2p = true,
+    };
+}
+
+static void open_region(opened_t *o, const k3_cell_request_t *request, const k3_fault_t *fault)
+{
+    k3_region_options_t options = {
+        .fabric = fabric,
+        .accounting = true,
+        .order_rounds = 8,
+        .fault = K3_FAULT_NONE,
+        .isa = "auto",
+        .weights = &o->weights,
+    };
+
+    memset(o, 0, sizeof(*o));
+    if (fault != NULL) {
+        options.fault = *fault;
+    }
+    CHECK_OK(k3_cell_create(request, &o->cell, err));
+    CHECK_OK(k3_region_create(&o->cell, &world, &options, &o->region, err));
+}
+
+static void open_check(opened_t *o)
+{
+    CHECK_OK(k3_verify_open(&o->region, true, &o->verify, err));
+}
+
+static void run_once(opened_t *o)
+{
+    uint64_t calls, bytes;
+
+    k3_region_fill(&o->region, o->payload);
+    calls = k3_alloc_calls();
+    bytes = k3_alloc_bytes();
+    CHECK_OK(k3_region_run(&o->region, o->payload, err));
+    CHECK(k3_alloc_calls() == calls);
+    CHECK(k3_alloc_bytes() == bytes);
+    o->payload++;
+}
+
+static void verify(opened_t *o)
+{
+    k3_verify_all(&o->verify, o->payload - 1);
+}
+
+static k3_check_t close_region(opened_t *o)
+{
+    k3_check_t check = {0};
+
+    if (o->verify.oracle != NULL) {
+        k3_verify_merge(&o->verify, &check);
+    }
+    k3_verify_close(&o->verify);
+    k3_region_destroy(&o->region);
+    k3_weights_destroy(&o->weights);
+    k3_cell_destroy(&o->cell);
+    k3_oracle_cache_clear();
+    return check;
+}
+
+static uint64_t rows_of_all(uint64_t tokens)
+{
+    return tokens * (uint64_t)(unsigned)world.size;
+}
+
+/* --- alone ----------------------------------------------------------------------------------- */
+
+static const char *const available[] = {"mooncake", "deepep:ll", "none", "mpi", "null"};
+
+enum { AVAILABLE = sizeof(available) / sizeof(available[0]) };
+
+static void test_runs(void)
+{
+    static const char *const paths[] = {"auto", "fallback"};
+
+    for (int i = 0; i < AVAILABLE; i++) {
+        for (int p = 0; p < 2; p++) {
+            uint64_t          before = k3_alloc_bytes();
+            k3_cell_request_t request = request_of(available[i], 5);
+            opened_t          o;
+            k3_check_t        check;
+
+            request.path = paths[p];
+            open_region(&o, &request, NULL);
+            open_check(&o);
+            for (int round = 0; round < ROUNDS; round++) {
+                run_once(&o);
+                verify(&o);
+            }
+            check = close_region(&o);
+            CHECK(!check.wrong);
+            CHECK(check.rows_checked == ROUNDS * rows_of_all(5));
+            CHECK(k3_alloc_bytes() == before); /* all of it was given back */
+        }
+    }
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+/* Rows and experts large enough that tables of a few kilobytes do not matter. */
+static void test_memory(void)
+{
+    for (int i = 0; i < AVAILABLE; i++) {
+        uint64_t          before = k3_alloc_bytes(), taken;
+        k3_cell_request_t request = request_of(available[i], 64);
+        k3_memory_t       plan;
+        opened_t          o;
+
+        request.model = "kimi-k3-mini:E=64,K=8";
+        open_region(&o, &request, NULL);
+        run_once(&o);
+        k3_memory_plan(&o.cell, (uint32_t)world.rank, &plan);
+        CHECK(plan.total != UINT64_MAX);
+        /* The symmetric block is UCX's and the work space of dense layers oneDNN's and malloc's:
+         * k3_alloc does not count them. */
+        taken = k3_alloc_bytes() - before + plan.block + plan.buffer[K3_BUF_DENSE_WORK];
+        if (taken * 10 > plan.total * 11 || taken * 10 < plan.total * 9) {
+            fprintf(stderr, "%s: rank %d took %llu bytes, planned %llu\n", available[i], world.rank,
+                    (unsigned long long)taken, (unsigned long long)plan.total);
+            CHECK(false);
+        }
+        close_region(&o);
+        CHECK(k3_alloc_bytes() == before);
+    }
+}
+
+/* --- two at once (P08) ----------------------------------------------------------------------- */
+
+/* Calls A, B, A, B, ... on buffers that are open together. Seeds, and with them all values and the
+ * routing, differ, so an accepted signal or row of the other one shows. */
+static void interleave(const char *backend_a, uint64_t tokens_a, const char *backend_b,
+                       uint64_t tokens_b)
+{
+    k3_cell_request_t first = request_of(backend_a, tokens_a),
+                      second = request_of(backend_b, tokens_b);
+    opened_t   a, b;
+    k3_check_t check;
+
+    second.seed = 8;
+    open_region(&a, &first, NULL);
+    open_region(&b, &second, NULL);
+    open_check(&a);
+    open_check(&b);
+    for (int round = 0; round < ROUNDS; round++) {
+        run_once(&a);
+        run_once(&b);
+        verify(&a); /* b has run since: its rows are still those of a */
+        verify(&b);
+    }
+    check = close_region(&a);
+    CHECK(!check.wrong && check.rows_checked == ROUNDS * rows_of_all(tokens_a));
+    run_once(&b); /* b lives on */
+    verify(&b);
+    check = close_region(&b);
+    CHECK(!check.wrong && check.rows_checked == (ROUNDS + 1) * rows_of_all(tokens_b));
+}
+
+static void test_two(void)
+{
+    interleave("deepep:ll", 5, "deepep:ll", 5);
+    interleave("mooncake", 5, "deepep:ll", 5);
+    interleave("mooncake", 16, "mooncake", 1);
+    interleave("mpi", 3, "mooncake", 3);
+    interleave("none", 3, "deepep:ll", 3);
+}
+
+/* Rows that change from call to call in one buffer need two regions of one bound here: the number
+ * of rows belongs to the cell. P11, P12. */
+static void test_bounds(void)
+{
+    static const uint64_t tokens[] = {8, 64, 1};
+    opened_t              o[3];
+
+    for (int i = 0; i < 3; i++) {
+        k3_cell_request_t request = request_of("deepep:ll", tokens[i]);
+
+        request.max_tokens = 64;
+        open_region(&o[i], &request, NULL);
+        open_check(&o[i]);
+    }
+    for (int round = 0; round < 5; round++) {
+        static const int order[] = {0, 1, 2, 1, 0};
+
+        run_once(&o[order[round]]);
+        verify(&o[order[round]]);
+    }
+    for (int i = 0; i < 3; i++) {
+        k3_check_t check = close_region(&o[i]);
+
+        CHECK(!check.wrong && check.rows_checked > 0);
+    }
+}
+
+/* --- the check can fail ---------------------------------------------------------------------- */
+
+static void test_corrupt(void)
+{
+    static const char *const moving[] = {"mooncake", "deepep:ll", "none", "mpi"};
+
+    for (int i = 0; i < 4; i++) {
+        k3_cell_request_t request = request_of(moving[i], 4);
+        k3_fault_t        fault = K3_FAULT_NONE;
+        opened_t          o;
+        k3_check_t        check;
+        /* On the fallback the front holds all rows, so the row is the global one. */
+        uint64_t row = i == 2 ? 5 : 1 + 4;
+
+        fault.corrupt_rank = 1;
+        fault.corrupt_row = i == 2 ? 5 : 1;
+        open_region(&o, &request, &fault);
+        open_check(&o);
+        run_once(&o);
+        verify(&o);
+        check = close_region(&o);
+        CHECK(check.wrong);
+        CHECK(check.first_stage == K3_STAGE_COMBINED);
+        if (i == 2) { /* every rank reduces the exchanged rows of rank 1 with its own right ones */
+            CHECK(check.rows_wrong >= 2);
+        } else {
+            CHECK(check.rows_wrong == 2);
+            CHECK(check.first_row == row || check.first_row == row + 1);
+        }
+        CHECK(check.first_payload == 0);
+    }
+}
+
+/* A complete combine that is reduced again. */
+static void test_double_reduce(void)
+{
+    k3_cell_request_t request = request_of("deepep:ll", 4);
+    opened_t          o;
+    k3_check_t        check;
+
+    request.path = "fallback";
+    request.path_rule = "unlisted";
+    open_region(&o, &request, NULL);
+    open_check(&o);
+    run_once(&o);
+    verify(&o);
+    check = close_region(&o);
+    CHECK(check.wrong && check.first_stage == K3_STAGE_COMBINED);
+    CHECK(strstr(check.diagnosis, "reduced twice") != NULL);
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    CHECK_OK(k3_fabric_open(&world, &fabric, err));
+    test_runs();
+    test_memory();
+    test_two();
+    test_bounds();
+    test_corrupt();
+    test_double_reduce();
+    k3_fabric_close(fabric);
+    return finish("test_region");
+}
