@@ -47,18 +47,19 @@ for tokens in 128 512 1024 4096 16384; do
 done
 each=$(value size.json '.cells[0].memory.total_bytes')
 if [ $((each * 8)) -gt "$available" ]; then
-    shm=$(find /dev/shm /dev/hugepages -user "$(id -un)" -newer size.json 2>/dev/null | sort)
+    big_shm() { find /dev/shm /dev/hugepages -size +1G -newer size.json 2>/dev/null | sort; }
+    shm=$(big_shm)
     started=$SECONDS
-    # Of what it would need not even a sixteenth may be taken.
-    [ "$sanitized" = 1 ] || limit_kib=$((each / 4 / 1024))
-    [ "$sanitized" = 1 ] && limit_kib=unlimited
+    # A rank cannot take even a quarter of what it would need.
+    limit_kib=$((each / 4 / 1024))
+    [ "$sanitized" = 0 ] || limit_kib=unlimited
     run_it bash -c 'ulimit -v "$1"; shift; exec "$@"' limited "$limit_kib" mpirun --oversubscribe -n 8 "$k3bench" run --model kimi-k3 \
         --backend deepep:ll --tp 8 --dp 2 --tokens "$tokens" --out no.json
     expect_refused 3 'deepep:ll' 'needs [0-9]{10,} bytes' '[0-9]{9,} available'
     check "refused within seconds" [ $((SECONDS - started)) -le 30 ]
     check "the figure of the plan" grep -q "needs $each bytes a rank\|, $((each * 8)) for the 8 ranks" err
     check "what it has is below what it needs" [ "$(grep -oE '[0-9]+ available' err | cut -d' ' -f1)" -lt $((each * 8)) ]
-    check "/dev/shm as before" [ "$(find /dev/shm /dev/hugepages -user "$(id -un)" -newer size.json 2>/dev/null | sort)" = "$shm" ]
+    check "/dev/shm as before" [ "$(big_shm)" = "$shm" ]
     expect_no_file no.json
     # In a list the other cells run.
     launch 4 run --model "kimi-k3,tiny:E=16,K=4" --backend deepep:ll --tokens "$tokens" --max-tokens "$tokens" --iters 2 --check ends --out some.json

@@ -53,6 +53,14 @@ expect_rc 0
 expect_good tcp.json 2
 expect tcp.json '.cells[].qps | (.transport | test("tcp/")) and (.transport | test("sysv|posix|mapped") | not)'
 expect tcp.json '.cells[].qps.signal_order | (.used == "fence" or .used == "flush") and .rounds > 0'
+# Who expects RDMA and gets something else is told so.
+launch 4 run "${cells[@]}" --nodes-as 2 --transport rdma --out rdma.json
+if [ "$rc" = 0 ]; then
+    expect rdma.json '.cells[].qps.transport | test("rc|dc|ud|ib")'
+else
+    expect_refused 3 'RDMA' 'transport any'
+    expect_no_file rdma.json
+fi
 # Without shared memory nothing can be mapped: said clearly, not found out as a wrong count.
 UCX_TLS=tcp,self launch 4 run "${cells[@]}" --nodes-as 2 --p2p on --out mixed.json
 if [ "$rc" = 0 ]; then
