@@ -11,3 +11,22 @@ const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine)
 
     return engines[engine];
 }
+
+k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3_qps_t **qps_p,
+                                  k3_error_t *err)
+{
+    k3_qps_config_t config = {
+        .bytes = bytes,
+        .qps_per_peer = env->cell->qps.active,
+        .banks = K3_TRAFFIC_COUNT,
+        .p2p = env->cell->p2p,
+        .node_of = env->cell->node_of,
+        .accounting = env->accounting,
+        .order_rounds = env->order_rounds,
+        .slow_peer = env->slow_peer,
+        .slow_qp = env->slow_qp,
+        .slow_factor = env->slow_factor,
+    };
+
+    return k3_qps_create(env->fabric, &config, qps_p, err);
+}

@@ -88,6 +88,11 @@ typedef struct k3_engine_ops {
     k3_qps_t *(*qps)(void *engine);
 } k3_engine_ops_t;
 
+/* The queue pairs of a cell as its options ask for them: `bytes` of symmetric block, the profile's active
+ * QPs to each peer. Collective. */
+k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3_qps_t **qps_p,
+                                  k3_error_t *err);
+
 /* NULL: not built yet. */
 const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine);
 

@@ -31,24 +31,13 @@ static void skeleton_destroy(void *engine)
  * the collective step: a rank that failed must not leave the others waiting inside it. */
 static k3_status_t skeleton_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
 {
-    skeleton_t     *e = NULL;
-    k3_qps_config_t config = {
-        .bytes = 4096, /* from the geometry that plan/ computes, never from constants */
-        .qps_per_peer = env->cell->qps.active,
-        .banks = K3_TRAFFIC_COUNT,
-        .p2p = env->cell->p2p,
-        .node_of = env->cell->node_of,
-        .accounting = env->accounting,
-        .order_rounds = env->order_rounds,
-        .slow_peer = env->slow_peer,
-        .slow_qp = env->slow_qp,
-        .slow_factor = env->slow_factor,
-    };
+    skeleton_t *e = NULL;
 
     k3_alloc("skeleton engine", 1, sizeof(*e), &e, err);
     if (k3_world_agree(env->world, err) == K3_OK) {
         e->env = *env;
-        k3_qps_create(env->fabric, &config, &e->qps, err);
+        /* The size comes from the geometry that plan/ computes, never from a constant. */
+        k3_engine_queue_pairs(env, 4096, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {

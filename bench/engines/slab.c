@@ -79,20 +79,7 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
         alloc_tables(e, err);
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        k3_qps_config_t config = {
-            .bytes = e->slab.bytes,
-            .qps_per_peer = e->slab.qps,
-            .banks = K3_TRAFFIC_COUNT,
-            .p2p = env->cell->p2p,
-            .node_of = env->cell->node_of,
-            .accounting = env->accounting,
-            .order_rounds = env->order_rounds,
-            .slow_peer = env->slow_peer,
-            .slow_qp = env->slow_qp,
-            .slow_factor = env->slow_factor,
-        };
-
-        k3_qps_create(env->fabric, &config, &e->qps, err);
+        k3_engine_queue_pairs(env, e->slab.bytes, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {
