@@ -1,4 +1,5 @@
 /* main: the table of commands. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ static int unknown(const char *name)
     return k3_exit_code(K3_ERR_USAGE);
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
         usage(stderr);
@@ -52,4 +53,19 @@ int main(int argc, char **argv)
         }
     }
     return unknown(argv[1]);
+}
+
+/* What did not reach standard output is lost without a word otherwise. */
+int main(int argc, char **argv)
+{
+    int code;
+
+    signal(SIGXFSZ,
+           SIG_IGN); /* a write beyond the file size limit fails with EFBIG and is reported */
+    code = run_command(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == 0) {
+        k3_log_error("standard output: writing failed");
+        code = k3_exit_code(K3_ERR_IO);
+    }
+    return code;
 }

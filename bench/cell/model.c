@@ -86,7 +86,7 @@ static k3_status_t find_model(const char *name, k3_model_t *model, k3_error_t *e
     return K3_OK;
 }
 
-static k3_status_t set_key(k3_model_t *model, const char *item, k3_error_t *err)
+static k3_status_t set_key(k3_model_t *model, const char *item, unsigned *seen, k3_error_t *err)
 {
     static const char *const keys[] = {"E", "K", "H", "L", "I", "S", NULL};
     uint32_t                *slots[] = {&model->experts, &model->topk,         &model->hidden,
@@ -106,6 +106,10 @@ static k3_status_t set_key(k3_model_t *model, const char *item, k3_error_t *err)
                      err) != K3_OK) {
         return err->status;
     }
+    if ((*seen & 1u << index) != 0) {
+        return k3_fail(err, K3_ERR_USAGE, "model %s: the key %s is given twice", model->name, key);
+    }
+    *seen |= 1u << index;
     *slots[index] = (uint32_t)value;
     return K3_OK;
 }
@@ -168,9 +172,11 @@ k3_status_t k3_model_parse(const char *text, k3_model_t *model, k3_error_t *err)
     snprintf(model->name, sizeof(model->name), "%s", text);
     if (colon != NULL) {
         k3_list_t items;
+        unsigned  seen = 0;
 
         k3_list_split(colon + 1, ',', &items);
-        for (size_t i = 0; i < items.count && set_key(model, items.items[i], err) == K3_OK; i++) {
+        for (size_t i = 0; i < items.count && set_key(model, items.items[i], &seen, err) == K3_OK;
+             i++) {
         }
         k3_list_free(&items);
         if (err->status != K3_OK) {

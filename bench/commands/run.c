@@ -123,6 +123,9 @@ static k3_status_t choose_out(run_t *run, k3_error_t *err)
 
     k3_run_id(run->run_id);
     k3_utc_now(run->started);
+    if (out != NULL && out[0] == '\0') {
+        return k3_fail(err, K3_ERR_USAGE, "out: the text is empty");
+    }
     if (out != NULL) {
         snprintf(run->out, sizeof(run->out), "%s", out);
         if (strlen(out) >= sizeof(run->out)) {
@@ -261,15 +264,45 @@ static k3_status_t check_fault(const run_t *run, const k3_cell_t *cell, k3_error
     return K3_OK;
 }
 
+static void record_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work,
+                        k3_measurement_t *m)
+{
+    k3_memory_t memory;
+    json_t     *object;
+
+    k3_memory_plan(cell, (uint32_t)run->world.rank, &memory);
+    m->accounted = run->region.accounting;
+    object = k3_record_plan(cell, work, &memory);
+    if (run->world.rank == 0) {
+        k3_record_measured(object, cell, work, m, run->measure.check);
+    }
+    judge(run, object, m);
+    keep(run, object);
+}
+
+static k3_status_t execute_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work,
+                                k3_error_t *err)
+{
+    k3_region_t      region;
+    k3_measurement_t m;
+
+    if (k3_region_create(cell, &run->world, &run->region, &region, err) != K3_OK) {
+        return err->status;
+    }
+    if (check_transport(run, &region, err) == K3_OK &&
+        k3_measure(&region, &run->measure, &m, err) == K3_OK) {
+        record_cell(run, cell, work, &m);
+        k3_measurement_free(&m);
+    }
+    k3_region_destroy(&region);
+    return err->status;
+}
+
 /* *refused: the cell does not fit this machine; every other fault is a failure. Everything is agreed:
  * each rank gets here with the same cell or not at all. */
 static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused, k3_error_t *err)
 {
-    k3_region_t      region;
-    k3_measurement_t m;
-    k3_work_t        work;
-    k3_memory_t      memory;
-    json_t          *object;
+    k3_work_t work;
 
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
@@ -277,25 +310,18 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
         return err->status;
     }
     *refused = check_memory(run, cell, err) != K3_OK;
-    if (*refused || k3_region_create(cell, &run->world, &run->region, &region, err) != K3_OK) {
-        return err->status;
-    }
-    k3_memory_plan(cell, (uint32_t)run->world.rank, &memory);
-    if (check_transport(run, &region, err) == K3_OK) {
+    if (!*refused) {
         k3_work_plan(cell, &work, err);
+        k3_world_agree(&run->world, err);
     }
-    if (k3_world_agree(&run->world, err) == K3_OK &&
-        k3_measure(&region, &run->measure, &m, err) == K3_OK) {
-        m.accounted = run->region.accounting;
-        object = k3_record_plan(cell, &work, &memory);
-        if (run->world.rank == 0) {
-            k3_record_measured(object, cell, &work, &m, run->measure.check);
+    /* Planning can take long and waits for nobody; from here on a rank can wait for another. */
+    if (err->status == K3_OK) {
+        k3_watchdog_start(&run->world, run->timeout, err);
+        if (k3_world_agree(&run->world, err) == K3_OK) {
+            execute_cell(run, cell, &work, err);
         }
-        judge(run, object, &m);
-        keep(run, object);
-        k3_measurement_free(&m);
+        k3_watchdog_stop();
     }
-    k3_region_destroy(&region);
     return err->status;
 }
 
@@ -318,7 +344,8 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
         keep(run, k3_record_refused(request, &fault));
         return K3_OK;
     }
-    if (measure_cell(run, &cell, &refused, &fault) != K3_OK && run->alone) {
+    if (measure_cell(run, &cell, &refused, &fault) != K3_OK &&
+        (run->alone || fault.status == K3_ERR_USAGE)) {
         *err = fault;
     } else if (fault.status != K3_OK) {
         k3_error_t none = K3_ERROR_INIT;
@@ -340,15 +367,13 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
 {
     run->cells = json_array();
     run->alone = run->requests.count == 1;
-    if (k3_fabric_open(&run->world, &run->fabric, err) != K3_OK ||
-        k3_watchdog_start(&run->world, run->timeout, err) != K3_OK) {
+    if (k3_fabric_open(&run->world, &run->fabric, err) != K3_OK) {
         return k3_world_agree(&run->world, err);
     }
     run->region.fabric = run->fabric;
     for (size_t i = 0; i < run->requests.count && err->status == K3_OK; i++) {
         run_cell(run, &run->requests.items[i], err);
     }
-    k3_watchdog_stop();
     return err->status;
 }
 

@@ -158,13 +158,13 @@ static int open_temporary(const char *path, char temporary[PATH_MAX])
 }
 
 /* Closes `file` in any case. */
-static k3_status_t dump_and_close(const json_t *document, FILE *file, const char *path,
-                                  k3_error_t *err)
+static k3_status_t fill_and_close(k3_file_fill_t fill, const void *arg, FILE *file,
+                                  const char *path, k3_error_t *err)
 {
     k3_status_t status = K3_OK;
 
-    if (json_dumpf(document, file, DUMP_FLAGS) != 0 || fputc('\n', file) == EOF ||
-        fflush(file) != 0 || fsync(fileno(file)) != 0) {
+    if (fill(file, arg) != 0 || ferror(file) != 0 || fflush(file) != 0 ||
+        fsync(fileno(file)) != 0) {
         status = fail_io(path, "writing failed", err);
     }
     if (fclose(file) != 0 && status == K3_OK) {
@@ -221,22 +221,21 @@ static void sync_folder(const char *path)
     }
 }
 
-static k3_status_t write_stdout(const json_t *document, k3_error_t *err)
+static k3_status_t write_stdout(k3_file_fill_t fill, const void *arg, k3_error_t *err)
 {
-    if (json_dumpf(document, stdout, DUMP_FLAGS) != 0 || fputc('\n', stdout) == EOF ||
-        fflush(stdout) != 0) {
+    if (fill(stdout, arg) != 0 || ferror(stdout) != 0 || fflush(stdout) != 0) {
         return fail_io("standard output", "writing failed", err);
     }
     return K3_OK;
 }
 
-k3_status_t k3_document_write(const json_t *document, const char *path, k3_error_t *err)
+k3_status_t k3_file_write(const char *path, k3_file_fill_t fill, const void *arg, k3_error_t *err)
 {
     char        temporary[PATH_MAX];
     k3_status_t status;
 
     if (strcmp(path, "-") == 0) {
-        return write_stdout(document, err);
+        return write_stdout(fill, arg, err);
     }
     status = check_absent(path, err);
     if (status != K3_OK) {
@@ -255,7 +254,7 @@ k3_status_t k3_document_write(const json_t *document, const char *path, k3_error
         status = fail_io(path, "cannot be written", err);
         (void)close(fd);
     } else {
-        status = dump_and_close(document, file, path, err);
+        status = fill_and_close(fill, arg, file, path, err);
     }
     if (status == K3_OK) {
         status = publish(temporary, path, err);
@@ -265,6 +264,16 @@ k3_status_t k3_document_write(const json_t *document, const char *path, k3_error
         sync_folder(path);
     }
     return status;
+}
+
+static int fill_json(FILE *file, const void *arg)
+{
+    return json_dumpf(arg, file, DUMP_FLAGS) != 0 || fputc('\n', file) == EOF ? -1 : 0;
+}
+
+k3_status_t k3_document_write(const json_t *document, const char *path, k3_error_t *err)
+{
+    return k3_file_write(path, fill_json, document, err);
 }
 
 k3_status_t k3_document_check_path(const char *path, k3_error_t *err)

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "harness/base/status.h"
 
@@ -14,9 +15,14 @@ json_t *k3_json_number(double value);     /* null when not finite */
 json_t *k3_json_string(const char *text); /* null for NULL; bytes that are not UTF-8 become '?' */
 json_t *k3_json_list_of_strings(const char *const *texts, size_t count);
 
-/* Writes `document` to `path`, which must not exist: to a temporary file in the same folder, synced,
- * then linked into place, so that the name holds the whole document or does not exist, whatever ends
- * the program. Missing folders are not made. "-" writes to stdout. K3_ERR_IO names path and cause. */
+/* Writes what `fill` puts into the file to `path`, which must not exist: to a temporary file in the same
+ * folder, synced, then linked into place, so that the name holds the whole text or does not exist, whatever
+ * ends the program. Missing folders are not made. "-" writes to stdout. `fill` returns 0, else the file is
+ * given up. K3_ERR_IO names path and cause. */
+typedef int (*k3_file_fill_t)(FILE *file, const void *arg);
+k3_status_t k3_file_write(const char *path, k3_file_fill_t fill, const void *arg, k3_error_t *err);
+
+/* One JSON document, in the same way. */
 k3_status_t k3_document_write(const json_t *document, const char *path, k3_error_t *err);
 
 /* Says, before any work is done, whether k3_document_write could succeed: the path does not exist and
