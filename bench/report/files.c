@@ -16,10 +16,6 @@ static const char *text_of(const json_t *object, const char *name)
 
 static void csv_text(const char *text, FILE *out)
 {
-    /* A spreadsheet would take such a text for a formula. */
-    if (text[0] != '\0' && strchr("=+@", text[0]) != NULL) {
-        fputc('\'', out);
-    }
     if (strpbrk(text, ",\"\n\r") == NULL) {
         fputs(text, out);
         return;

@@ -702,7 +702,7 @@ static void test_trace_file_missing(void **state)
     (void)state;
     assert_int_equal(k3_routing_create(&request, &routing, &err), K3_ERR_IO);
     assert_null(routing);
-    assert_non_null(strstr(err.text, "/nonexistent/a:b.npy"));
+    assert_non_null(strstr(err.text, "/proc/nonexistent/a:b.npy"));
 }
 
 int main(void)
