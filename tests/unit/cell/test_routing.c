@@ -695,7 +695,7 @@ static void test_O14_trace_types(void **state)
 
 static void test_trace_file_missing(void **state)
 {
-    k3_routing_request_t request = request_of("trace:/nonexistent/a:b.npy", 4);
+    k3_routing_request_t request = request_of("trace:/proc/nonexistent/a:b.npy", 4);
     k3_error_t           err = K3_ERROR_INIT;
     k3_routing_t        *routing;
 
