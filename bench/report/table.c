@@ -1,6 +1,7 @@
 #include "bench/report/table.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 static const char *text_of(const json_t *object, const char *name)
@@ -429,65 +430,110 @@ static const json_t *slowest_lane(const json_t *cell)
     return worst;
 }
 
-static void print_slowest_lane(const json_t *cell, FILE *out)
+/* Statements about one cell below its name, on as many lines as they need. */
+typedef struct notes {
+    FILE *out;
+    int   at; /* the column where the next one would stand */
+} notes_t;
+
+enum { NOTE_INDENT = 17, NOTE = LINE - NOTE_INDENT };
+
+static notes_t start_notes(const char *name, FILE *out)
+{
+    return (notes_t){out, fprintf(out, "  %-14s ", name)};
+}
+
+__attribute__((format(printf, 2, 3))) static void note(notes_t *n, const char *format, ...)
+{
+    char    text[NOTE + 1];
+    va_list args;
+    int     length;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    length = (int)strlen(text);
+    if (n->at > NOTE_INDENT && n->at + 3 + length > LINE) {
+        fprintf(n->out, ";\n%*s", NOTE_INDENT, "");
+        n->at = NOTE_INDENT;
+    }
+    n->at += fprintf(n->out, "%s%s", n->at > NOTE_INDENT ? "; " : "", text);
+}
+
+static void note_slowest(notes_t *n, const json_t *cell)
 {
     const json_t *worst = slowest_lane(cell);
-    char          backend[32];
+    char          spread[64] = "";
 
-    fprintf(out, "  %-14s slowest rank %lld", k3_table_backend(cell, backend, sizeof(backend)),
-            int_of(phase_of(cell, headline(cell)), "slowest_rank"));
-    if (worst != NULL) {
-        fprintf(out, "; slowest QP: %s %lld->%lld QP %lld (%s), busy %.1f us with %lld messages",
-                item_text(worst, 0), (long long)json_integer_value(json_array_get(worst, 1)),
-                (long long)json_integer_value(json_array_get(worst, 2)),
-                (long long)json_integer_value(json_array_get(worst, 3)), item_text(worst, 4),
-                json_number_value(json_array_get(worst, COLUMN_BUSY)),
-                (long long)json_integer_value(json_array_get(worst, COLUMN_MESSAGES)));
-        if (json_is_number(json_array_get(worst, COLUMN_P99))) {
-            fprintf(out, ", p50 %.2f p99 %.2f us",
-                    json_number_value(json_array_get(worst, COLUMN_P50)),
-                    json_number_value(json_array_get(worst, COLUMN_P99)));
-        }
+    note(n, "slowest rank %lld", int_of(phase_of(cell, headline(cell)), "slowest_rank"));
+    if (worst == NULL) {
+        return;
     }
-    fprintf(out, "\n");
+    if (json_is_number(json_array_get(worst, COLUMN_P99))) {
+        snprintf(spread, sizeof(spread), ", p50 %.2f p99 %.2f us",
+                 json_number_value(json_array_get(worst, COLUMN_P50)),
+                 json_number_value(json_array_get(worst, COLUMN_P99)));
+    }
+    note(n, "slowest QP: %s %lld->%lld QP %lld (%s), busy %.1f us with %lld messages%s",
+         item_text(worst, 0), (long long)json_integer_value(json_array_get(worst, 1)),
+         (long long)json_integer_value(json_array_get(worst, 2)),
+         (long long)json_integer_value(json_array_get(worst, 3)), item_text(worst, 4),
+         json_number_value(json_array_get(worst, COLUMN_BUSY)),
+         (long long)json_integer_value(json_array_get(worst, COLUMN_MESSAGES)), spread);
 }
 
 /* What may differ between the lines of a table without a column of its own. */
-static void print_choices(const json_t *cell, FILE *out)
+static void note_choices(notes_t *n, const json_t *cell)
 {
     const json_t *choices = json_object_get(cell, "choices");
 
-    fprintf(out,
-            "  %-14s %s: rows %s, results %s, runner %s, routing %.40s, path rule %s, QPs %lld\n",
-            "", text_of(cell, "component"), text_of(choices, "dispatch_dtype"),
-            text_of(choices, "combine_dtype"),
-            text_of(json_object_get(choices, "recipe"), "runner"), text_of(choices, "routing"),
-            text_of(json_object_get(cell, "path"), "rule"), int_of(choices, "qps_per_peer"));
+    note(n, "%s: rows %s, results %s, runner %s", text_of(cell, "component"),
+         text_of(choices, "dispatch_dtype"), text_of(choices, "combine_dtype"),
+         text_of(json_object_get(choices, "recipe"), "runner"));
+    note(n, "routing %.60s", text_of(choices, "routing"));
+    note(n, "path rule %s", text_of(json_object_get(cell, "path"), "rule"));
+    note(n, "QPs %lld", int_of(choices, "qps_per_peer"));
 }
 
 /* Without a dispatch there is none of the ranks, without rows none at all. */
-static void print_imbalance(const json_t *cell, FILE *out)
+static void note_imbalance(notes_t *n, const json_t *cell)
 {
     static const char *const parts[][2] = {{"expert", "expert"}, {"rank", "rank"}, {"qp", "QP"}};
     const json_t *imbalance = json_object_get(json_object_get(cell, "work"), "imbalance");
-    const char   *between = "";
+    char          text[NOTE] = "";
+    size_t        used = 0;
 
-    fprintf(out, "  %-14s imbalance (max/mean):", "");
     for (int i = 0; i < 3; i++) {
         const json_t *value = json_object_get(imbalance, parts[i][0]);
 
         if (json_is_number(value)) {
-            fprintf(out, "%s %s %.2f", between, parts[i][1], json_number_value(value));
-            between = ",";
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s %.2f",
+                                     used > 0 ? "," : "", parts[i][1], json_number_value(value));
         }
     }
-    fprintf(out, "%s", between[0] == '\0' ? " none" : "");
-    if (json_is_string(json_object_get(json_object_get(cell, "qps"), "transport"))) {
-        fprintf(out, "; measured %s plan; transport: %s",
-                json_is_true(json_object_get(json_object_get(cell, "qps"), "matches_plan")) ? "=="
-                                                                                            : "!=",
-                text_of(json_object_get(cell, "qps"), "transport"));
+    note(n, "imbalance (max/mean):%s", used > 0 ? text : " none");
+}
+
+static void note_transport(notes_t *n, const json_t *cell)
+{
+    const json_t *qps = json_object_get(cell, "qps");
+
+    if (json_is_string(json_object_get(qps, "transport"))) {
+        note(n, "measured %s plan",
+             json_is_true(json_object_get(qps, "matches_plan")) ? "==" : "!=");
+        note(n, "transport: %s", text_of(qps, "transport"));
     }
+}
+
+static void print_notes(const json_t *cell, FILE *out)
+{
+    char    backend[32];
+    notes_t n = start_notes(k3_table_backend(cell, backend, sizeof(backend)), out);
+
+    note_slowest(&n, cell);
+    note_choices(&n, cell);
+    note_imbalance(&n, cell);
+    note_transport(&n, cell);
     fprintf(out, "\n");
 }
 
@@ -549,9 +595,7 @@ void k3_table_print(const json_t *document, FILE *out, bool colour)
     }
     for (size_t i = 0; i < json_array_size(cells); i++) {
         if (was_measured(json_array_get(cells, i))) {
-            print_slowest_lane(json_array_get(cells, i), out);
-            print_choices(json_array_get(cells, i), out);
-            print_imbalance(json_array_get(cells, i), out);
+            print_notes(json_array_get(cells, i), out);
         }
     }
     print_refused(cells, out);

@@ -175,7 +175,16 @@ static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int
         unpack_key(directory, peer, entry->ep, &entry->rkey, err) != K3_OK) {
         return err->status;
     }
-    if (may_map && ucp_rkey_ptr(entry->rkey, directory->cards[peer].memory, &mapped) == UCS_OK) {
+    if (may_map) {
+        ucs_status_t status = ucp_rkey_ptr(entry->rkey, directory->cards[peer].memory, &mapped);
+
+        /* Another kind of lane than was planned would be another measurement. */
+        if (status != UCS_OK) {
+            return k3_fail(err, K3_ERR_ENV,
+                           "p2p on: the memory of rank %d on the same node cannot be mapped (%s); "
+                           "UCX needs sysv or posix shared memory for it, or use p2p off",
+                           peer, ucs_status_string(status));
+        }
         map_lanes(qps, peer, mapped, K3_LANE_P2P);
         return K3_OK;
     }

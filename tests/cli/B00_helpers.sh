@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2030,SC2031 # that is how failures are kept apart
 # The helpers of these scripts can fail: each is given what must not pass.
 . "$(dirname "$0")/lib.sh"
 

@@ -114,6 +114,10 @@ single plan --backend pplx --dp 2
 expect_refused 2 pplx planned
 single plan --backend deepep:normal --generation stock --tp 12 --nodes-as 3 --model "tiny:E=24,H=2048,L=2048"
 expect_refused 2 deepep:normal '4 ranks a node' 8
+# Low latency knows no such rule.
+single plan --backend deepep:ll --generation stock --tp 12 --nodes-as 3 --model "tiny:E=24,H=2048,L=2048" --json twelve.json
+expect_rc 0
+expect twelve.json '.cells[0] | .status == "planned" and .layout.nodes == 3'
 
 # A trace of the wrong type.
 trace float.npy '[[0.0, 1.0, 2.0, 3.0]] * 128' '<f4'

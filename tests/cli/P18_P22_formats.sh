@@ -43,8 +43,8 @@ single plan --backend deepep:ll --model tiny:L=2880 --dispatch-dtype fp8
 expect_refused 2 deepep:ll 2880 'multiple of (the )?128' 'fp8'
 single plan --backend deepep:ll --model tiny:L=2880 --dispatch-dtype bf16 --generation stock
 expect_refused 2 deepep:ll 2880 '2560, 3072'
-single plan --backend deepep:ll --model tiny:L=2880 --dispatch-dtype fp8 --generation stock
-expect_refused 2 deepep:ll 2880 '2560, 3072'
+single plan --backend deepep:ll --model tiny:L=2688 --dispatch-dtype fp8 --generation stock
+expect_refused 2 deepep:ll 2688 '2560, 3072'
 single plan --backend deepep:ll --model tiny:L=2880 --dispatch-dtype bf16 --json wide.json
 expect_rc 0
 expect wide.json '.cells[0] | .status == "planned" and .traffic.dispatch.bytes_payload == .traffic.dispatch.messages * 5760'

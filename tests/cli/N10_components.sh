@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Parts of the region on their own: named for what they span, checked as the whole is. N10.
+. "$(dirname "$0")/lib.sh"
+
+cell=(--model "tiny:E=16,K=4" --nodes-as 2 --tokens 8 --seed 7 --check every --iters 3)
+launch 4 run "${cell[@]}" --backend mooncake,mpi,none --component region,pair,dispatch,combine,experts,control --out parts.json
+expect_rc 0
+expect parts.json '.cells | length == 18'
+expect parts.json '[.cells[] | select(.status != "ok") | [.component, name]]
+    == [["pair", "none"], ["dispatch", "none"], ["combine", "none"], ["control", "mpi"], ["control", "none"]]'
+expect parts.json '.cells[] | select(.status == "unsupported") | .reason | test("component")'
+expect parts.json '.cells[] | select(.status == "ok") | .check.state == "ok" and .check.rows_checked == 4 * 32'
+expect parts.json '.cells[] | select(.status == "ok" and .component != "region") | [.phases[].name] | any(. == "router" or . == "shared_expert" or . == "latent_up") | not'
+# Back to back is both ways, not half of it.
+expect parts.json 'of("mooncake", "mpi") | select(.component == "pair") | (phase("dispatch").samples) as $d | (phase("combine").samples) as $c
+    | phase("pair").samples | to_entries[] | .value > $d[.key] and .value > $c[.key]'
+expect parts.json 'of("mooncake") | select(.component == "control") | [.phases[].name] | contains(["control", "dispatch"])'
+# The same messages, whatever is timed.
+expect parts.json '[of("mooncake") | select(.component != "control") | [lanes | .bytes_wire] | add] | unique | length == 1'
+
+for component in pair dispatch combine experts; do
+    rm -f wrong.json
+    launch 4 run "${cell[@]}" --backend mooncake --component "$component" --fault corrupt:2:3 --out wrong.json
+    expect_rc 1
+    expect wrong.json '.cells[0] | .check.state == "wrong" and .check.rows_wrong == 8 and (.check.first_wrong.row == 19 or .check.first_wrong.row == 20)'
+done
+single plan --component dispatsch
+expect_refused 2 dispatsch dispatch
