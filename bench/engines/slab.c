@@ -237,6 +237,9 @@ static void send_counts(slab_engine_t *e, unsigned half)
         for (uint32_t local = 0; local < s->local; local++) {
             uint32_t n = e->next[peer * s->local + local];
 
+            if (local + 1 < s->local) {
+                k3_qps_expect(e->qps, (int)peer, k3_slab_qp(s, local + 1));
+            }
             k3_qps_signal_add32(e->qps, (int)peer, k3_slab_qp(s, local),
                                 s->signal[half] + k3_slab_count_at(s, local, e->rank),
                                 (uint32_t)(-(int32_t)n - 1));
