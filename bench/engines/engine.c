@@ -15,13 +15,15 @@ const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine)
 k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3_qps_t **qps_p,
                                   k3_error_t *err)
 {
+    uint32_t        active = env->cell->qps.active;
     k3_qps_config_t config = {
         .bytes = bytes,
-        .qps_per_peer = env->cell->qps.active,
+        .qps_per_peer = active > 0 ? active : 1, /* mapped memory alone: counted on index 0 */
         .banks = K3_TRAFFIC_COUNT,
         .p2p = env->cell->p2p,
         .node_of = env->cell->node_of,
         .accounting = env->accounting,
+        .pulls = k3_profile_pulls(env->cell->profile),
         .order_rounds = env->order_rounds,
         .slow_peer = env->slow_peer,
         .slow_qp = env->slow_qp,

@@ -125,27 +125,28 @@ uint64_t k3_rows_arriving(const k3_cell_t *cell, uint32_t rank)
     return cell->path.all_rows ? n * cell->layout.tp : n;
 }
 
-static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+static void plan_mpi(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     const k3_profile_t *p = cell->profile;
-    uint64_t            front = k3_front_rows(cell, rank), k = cell->model.topk;
-    uint64_t            arriving = 0;
-    k3_slab_t           slab;
+    uint32_t            width = cell->model.latent, topk = cell->model.topk;
+    uint64_t            rows = k3_front_rows(cell, rank) * topk + k3_rows_arriving(cell, rank);
 
-    switch (p->engine) {
+    m->engine = rows * (k3_profile_dispatch_record(p, cell->dispatch_format, width, topk) +
+                        k3_profile_combine_record(p, cell->combine_format, width, topk));
+}
+
+static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    k3_slab_t slab;
+
+    switch (cell->profile->engine) {
     case K3_ENGINE_SLAB:
         k3_slab_plan(cell, &slab);
         m->block = slab.bytes;
         break;
-    case K3_ENGINE_MPI: {
-        uint32_t width = cell->model.latent, topk = cell->model.topk;
-
-        arriving = k3_rows_arriving(cell, rank);
-        m->engine = (front * k + arriving) *
-                    (k3_profile_dispatch_record(p, cell->dispatch_format, width, topk) +
-                     k3_profile_combine_record(p, cell->combine_format, width, topk));
+    case K3_ENGINE_MPI:
+        plan_mpi(cell, rank, m);
         break;
-    }
     case K3_ENGINE_GATHER:
         m->engine = k3_rows_arriving(cell, rank) * cell->model.latent * 2;
         break;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bench/plan/slab.h"
+#include "bench/plan/traffic_internal.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
@@ -42,112 +42,24 @@ static void count_rows(k3_traffic_t *t, uint32_t origin)
     }
 }
 
-/* --- slab: one message for each (row, expert), one signal for each (expert, source) ---------- */
-
-/* Doorbells of one (expert, source) range with n messages: each `doorbell_every`-th, and each signal. */
-static uint64_t doorbells_of(const k3_profile_t *p, uint64_t n)
-{
-    if (p->doorbell_every == 0) {
-        return K3_DOORBELLS_UNKNOWN;
-    }
-    return n / p->doorbell_every + (p->doorbell_signal ? 1 : 0);
-}
-
-static void add_range(const k3_profile_t *p, uint64_t n, uint64_t record, uint64_t payload,
-                      uint64_t signal_bytes, bool rings, k3_flow_t *flow)
-{
-    uint64_t bells = doorbells_of(p, n);
-
-    flow->messages += n;
-    flow->signals += 1;
-    flow->payload += n * payload;
-    flow->wire += n * record + signal_bytes;
-    if (rings) {
-        flow->doorbells = bells == K3_DOORBELLS_UNKNOWN ? bells : flow->doorbells + bells;
-    }
-}
-
-static void visit_slab_peer(const k3_traffic_t *t, const k3_slab_t *s, uint32_t origin,
-                            uint32_t peer, bool back, k3_flow_visit_t visit, void *arg)
-{
-    const k3_cell_t *cell = t->cell;
-    bool             rings = !k3_cell_mapped(cell, origin, peer);
-    uint32_t         lanes = s->qps < s->local ? s->qps : s->local;
-
-    for (uint32_t qp = 0; qp < lanes; qp++) {
-        k3_flow_t flow = {.phase = back ? K3_TRAFFIC_COMBINE : K3_TRAFFIC_DISPATCH,
-                          .src = back ? peer : origin,
-                          .dst = back ? origin : peer,
-                          .qp = qp};
-
-        for (uint32_t e = qp; e < s->local; e += s->qps) {
-            add_range(cell->profile, t->rows_to[peer * s->local + e], back ? s->result : s->record,
-                      back ? s->result_payload : s->record_payload, s->signal_bytes, rings, &flow);
-        }
-        visit(&flow, arg);
-    }
-}
-
-static void visit_slab(const k3_traffic_t *t, uint32_t origin, k3_flow_visit_t visit, void *arg)
-{
-    k3_slab_t slab;
-
-    k3_slab_plan(t->cell, &slab);
-    for (int back = 0; back < 2; back++) {
-        for (uint32_t peer = 0; peer < slab.ranks; peer++) {
-            visit_slab_peer(t, &slab, origin, peer, back != 0, visit, arg);
-        }
-    }
-}
-
-/* --- mpi: counts by MPI_Alltoall, packed rows by MPI_Alltoallv, both ways -------------------- */
-
-static void visit_mpi(const k3_traffic_t *t, uint32_t origin, k3_flow_visit_t visit, void *arg)
-{
-    const k3_cell_t *cell = t->cell;
-    uint32_t         local = k3_layout_local_experts(&cell->layout, &cell->model);
-    uint32_t         width = cell->model.latent, topk = cell->model.topk;
-    uint64_t record = k3_profile_dispatch_record(cell->profile, cell->dispatch_format, width, topk);
-    uint64_t payload = k3_profile_dispatch_payload(cell->profile, cell->dispatch_format, width);
-    uint64_t result = k3_profile_combine_record(cell->profile, cell->combine_format, width, topk);
-    uint64_t back = k3_profile_combine_payload(cell->profile, cell->combine_format, width);
-
-    for (int phase = 0; phase < K3_TRAFFIC_COUNT; phase++) {
-        for (uint32_t peer = 0; peer < cell->layout.tp; peer++) {
-            bool      returns = phase == K3_TRAFFIC_COMBINE;
-            uint64_t  rows = 0;
-            k3_flow_t flow = {.phase = (k3_traffic_phase_t)phase,
-                              .src = returns ? peer : origin,
-                              .dst = returns ? origin : peer,
-                              .doorbells = K3_DOORBELLS_UNKNOWN};
-
-            for (uint32_t e = 0; e < local; e++) {
-                rows += t->rows_to[peer * local + e];
-            }
-            if (phase == K3_TRAFFIC_NOTIFY) {
-                flow.messages = 1;
-                flow.wire = local * sizeof(int32_t);
-            } else if (rows > 0) {
-                flow.messages = 1;
-                flow.payload = rows * (returns ? back : payload);
-                flow.wire = rows * (returns ? result : record);
-            } else {
-                continue;
-            }
-            visit(&flow, arg);
-        }
-    }
-}
-
 void k3_traffic_origin(k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg)
 {
     count_rows(traffic, origin);
     switch (traffic->cell->profile->engine) {
     case K3_ENGINE_SLAB:
-        visit_slab(traffic, origin, visit, arg);
+        k3_visit_slab(traffic, origin, visit, arg);
+        break;
+    case K3_ENGINE_RANKS:
+        k3_visit_ranks(traffic, origin, visit, arg);
+        break;
+    case K3_ENGINE_RAILS:
+        k3_visit_rails(traffic, origin, visit, arg);
+        break;
+    case K3_ENGINE_FUSED:
+        k3_visit_fused(traffic, origin, visit, arg);
         break;
     case K3_ENGINE_MPI:
-        visit_mpi(traffic, origin, visit, arg);
+        k3_visit_mpi(traffic, origin, visit, arg);
         break;
     default:
         break; /* no lanes */

@@ -15,8 +15,12 @@
 typedef struct k3_flow {
     k3_traffic_phase_t phase;
     uint32_t           src, dst, qp;
+    bool               pulled; /* the destination reads: it is the one that counts */
     uint64_t           messages, signals, doorbells;
     uint64_t           payload, wire; /* bytes */
+    /* Where the number of signals depends on timing (credits): so many of them, and so many bytes on
+     * the wire, may be missing. */
+    uint64_t signals_spare, wire_spare;
 } k3_flow_t;
 
 typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
@@ -31,9 +35,10 @@ typedef struct k3_traffic {
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err);
 void        k3_traffic_close(k3_traffic_t *traffic);
 
-/* Visits every lane that has traffic because of the rows of `origin`, each (phase, src, dst, qp)
- * once, in that order. Engines without queue pairs (gather, null) have none; `mpi` has one lane
- * (index 0) for each peer that gets rows. */
+/* Visits every lane that has traffic because of the rows of `origin`, or that leaves or reaches
+ * `origin` as the rank that forwards rows of others: over all origins each (phase, src, dst, qp,
+ * pulled) once. Engines without queue pairs (gather, null) have none; `mpi` has one lane (index 0)
+ * for each peer that gets rows. */
 void k3_traffic_origin(k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 
 /* --- sums over all ranks --------------------------------------------------------------------- */

@@ -242,6 +242,12 @@ const char *k3_fault_action_name(k3_fault_action_t action);
 
 /* --- what follows from a record -------------------------------------------------------------- */
 
+/* Rows are read by who needs them, in at least one direction. */
+static inline bool k3_profile_pulls(const k3_profile_t *p)
+{
+    return p->copy == K3_COPY_PULL || p->combine_copy == K3_COPY_PULL;
+}
+
 /* Bytes of values and scales, and of the whole record as posted, of one dispatched / returned row.
  */
 uint64_t k3_profile_dispatch_payload(const k3_profile_t *p, k3_format_t format, uint32_t width);

@@ -78,21 +78,31 @@ static k3_status_t collect_phases(const k3_region_t *r, double *const *local, k3
 
 typedef struct planned {
     const k3_region_t *region;
-    k3_flow_t         *flows; /* [traffic][peer][qp] of the lanes that leave this rank */
+    k3_flow_t         *flows; /* [pushed, pulled][traffic][peer][qp] of what this rank executes */
     uint32_t           qps;
 } planned_t;
 
-static k3_flow_t *planned_at(const planned_t *p, int traffic, uint32_t peer, uint32_t qp)
+static uint64_t planned_lanes(const planned_t *p)
 {
-    return &p->flows[((uint64_t)traffic * p->region->cell->layout.tp + peer) * p->qps + qp];
+    return (uint64_t)2 * K3_TRAFFIC_COUNT * p->region->cell->layout.tp * p->qps;
+}
+
+static k3_flow_t *planned_at(const planned_t *p, bool pulled, int traffic, uint32_t peer,
+                             uint32_t qp)
+{
+    uint64_t phase = (uint64_t)pulled * K3_TRAFFIC_COUNT + (uint64_t)traffic;
+
+    return &p->flows[(phase * p->region->cell->layout.tp + peer) * p->qps + qp];
 }
 
 static void keep_own(const k3_flow_t *flow, void *arg)
 {
     planned_t *p = arg;
-    k3_flow_t *kept = planned_at(p, (int)flow->phase, flow->dst, flow->qp);
+    uint32_t   here = flow->pulled ? flow->dst : flow->src;
+    uint32_t   peer = flow->pulled ? flow->src : flow->dst;
+    k3_flow_t *kept = planned_at(p, flow->pulled, (int)flow->phase, peer, flow->qp);
 
-    if (flow->src != (uint32_t)p->region->world->rank) {
+    if (here != (uint32_t)p->region->world->rank) {
         return;
     }
     kept->messages += flow->messages;
@@ -101,6 +111,8 @@ static void keep_own(const k3_flow_t *flow, void *arg)
                                                               : kept->doorbells + flow->doorbells;
     kept->payload += flow->payload;
     kept->wire += flow->wire;
+    kept->signals_spare += flow->signals_spare;
+    kept->wire_spare += flow->wire_spare;
 }
 
 static k3_status_t plan_own(planned_t *p, k3_error_t *err)
@@ -108,8 +120,7 @@ static k3_status_t plan_own(planned_t *p, k3_error_t *err)
     const k3_cell_t *cell = p->region->cell;
     k3_traffic_t     traffic = {0};
 
-    if (k3_alloc("planned lanes", (uint64_t)K3_TRAFFIC_COUNT * cell->layout.tp * p->qps,
-                 sizeof(k3_flow_t), &p->flows, err) != K3_OK ||
+    if (k3_alloc("planned lanes", planned_lanes(p), sizeof(k3_flow_t), &p->flows, err) != K3_OK ||
         k3_traffic_open(cell, &traffic, err) != K3_OK) {
         return err->status;
     }
@@ -120,26 +131,27 @@ static k3_status_t plan_own(planned_t *p, k3_error_t *err)
     return K3_OK;
 }
 
+/* `spare`: so many of the planned ones may be missing in each iteration. */
 static void expect(const k3_lane_row_t *row, const char *what, uint64_t got, uint64_t want,
-                   uint64_t n, k3_error_t *mismatch)
+                   uint64_t spare, uint64_t n, k3_error_t *mismatch)
 {
-    if (got != want * n) {
+    if (got > want * n || got < (want - spare) * n) {
         k3_fail(mismatch, K3_ERR_CHECK,
-                "%s %d -> %d QP %d: %llu %s in %llu iterations, planned %llu in each",
+                "%s %d -> %d QP %d: %llu %s in %llu iterations, planned %s%llu in each",
                 k3_traffic_names[row->phase], row->src, row->dst, row->qp, (unsigned long long)got,
-                what, (unsigned long long)n, (unsigned long long)want);
+                what, (unsigned long long)n, spare > 0 ? "at most " : "", (unsigned long long)want);
     }
 }
 
 static void compare_lane(const k3_lane_row_t *row, const k3_lane_stats_t *got,
                          const k3_flow_t *want, uint64_t n, k3_error_t *mismatch)
 {
-    expect(row, "messages", got->messages, want->messages, n, mismatch);
-    expect(row, "signals", got->signals, want->signals, n, mismatch);
-    expect(row, "payload bytes", got->bytes_payload, want->payload, n, mismatch);
-    expect(row, "wire bytes", got->bytes_wire, want->wire, n, mismatch);
+    expect(row, "messages", got->messages, want->messages, 0, n, mismatch);
+    expect(row, "signals", got->signals, want->signals, want->signals_spare, n, mismatch);
+    expect(row, "payload bytes", got->bytes_payload, want->payload, 0, n, mismatch);
+    expect(row, "wire bytes", got->bytes_wire, want->wire, want->wire_spare, n, mismatch);
     if (want->doorbells != K3_DOORBELLS_UNKNOWN) {
-        expect(row, "doorbells", got->doorbells, want->doorbells, n, mismatch);
+        expect(row, "doorbells", got->doorbells, want->doorbells, want->signals_spare, n, mismatch);
     }
 }
 
@@ -160,6 +172,23 @@ static void fill_row(k3_lane_row_t *row, const k3_lane_stats_t *s, uint64_t n)
     }
 }
 
+/* One lane, as it is planned and as it was measured; true when it has traffic. */
+static bool list_lane(const planned_t *p, k3_qps_t *qps, uint64_t n, const k3_flow_t *want,
+                      k3_lane_row_t *row, k3_error_t *mismatch)
+{
+    int             self = p->region->world->rank;
+    int             peer = row->dst;
+    k3_lane_stats_t got;
+
+    k3_qps_lane_stats(qps, (unsigned)row->phase, peer, (unsigned)row->qp, row->pulled, &got);
+    row->kind = k3_qps_kind(qps, peer);
+    row->src = row->pulled ? peer : self;
+    row->dst = row->pulled ? self : peer;
+    compare_lane(row, &got, want, n, mismatch);
+    fill_row(row, &got, n);
+    return got.messages + got.signals + want->messages + want->signals > 0;
+}
+
 /* Lanes with traffic, planned or measured; every one is held against the plan. */
 static uint64_t list_lanes(const planned_t *p, k3_qps_t *qps, uint64_t n, k3_lane_row_t *rows,
                            k3_error_t *mismatch)
@@ -167,22 +196,17 @@ static uint64_t list_lanes(const planned_t *p, k3_qps_t *qps, uint64_t n, k3_lan
     uint32_t ranks = p->region->cell->layout.tp;
     uint64_t count = 0;
 
-    for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
-        for (uint32_t peer = 0; peer < ranks; peer++) {
-            for (uint32_t qp = 0; qp < p->qps; qp++) {
-                const k3_flow_t *want = planned_at(p, t, peer, qp);
-                k3_lane_row_t    row = {.phase = t,
-                                        .src = p->region->world->rank,
-                                        .dst = (int32_t)peer,
-                                        .qp = (int32_t)qp,
-                                        .kind = k3_qps_kind(qps, (int)peer)};
-                k3_lane_stats_t  got;
+    for (int way = 0; way < 2; way++) {
+        for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
+            for (uint32_t peer = 0; peer < ranks; peer++) {
+                for (uint32_t qp = 0; qp < p->qps; qp++) {
+                    k3_lane_row_t row = {
+                        .phase = t, .dst = (int32_t)peer, .qp = (int32_t)qp, .pulled = way == 1};
 
-                k3_qps_lane_stats(qps, (unsigned)t, (int)peer, qp, &got);
-                compare_lane(&row, &got, want, n, mismatch);
-                if (got.messages + got.signals + want->messages + want->signals > 0) {
-                    fill_row(&row, &got, n);
-                    rows[count++] = row;
+                    if (list_lane(p, qps, n, planned_at(p, way == 1, t, peer, qp), &row,
+                                  mismatch)) {
+                        rows[count++] = row;
+                    }
                 }
             }
         }
@@ -233,8 +257,7 @@ static k3_status_t collect_lanes(const k3_region_t *r, k3_qps_t *qps, k3_measure
     uint64_t       own = 0;
 
     if (plan_own(&p, err) == K3_OK) {
-        k3_alloc("lane rows", (uint64_t)K3_TRAFFIC_COUNT * r->cell->layout.tp * p.qps,
-                 sizeof(*rows), &rows, err);
+        k3_alloc("lane rows", planned_lanes(&p), sizeof(*rows), &rows, err);
     }
     if (k3_world_agree(r->world, err) == K3_OK) {
         k3_error_t mismatch = K3_ERROR_INIT;

@@ -31,6 +31,7 @@ typedef struct k3_phase_result {
 
 typedef struct k3_lane_row {
     int32_t  phase, src, dst, qp, kind;
+    bool     pulled;                                      /* the destination read it */
     uint64_t messages, signals, doorbells, payload, wire; /* per iteration */
     double   first_post_us, last_done_us, busy_us;        /* mean over iterations */
     double   p50_us, p99_us, max_us;                      /* post to completion, all iterations */

@@ -18,7 +18,7 @@ struct k3_oracle_combine {
     k3_oracle_expert_t *expert;
     float              *x;     /* [max_rows][L] as the experts read them */
     uint16_t           *y;     /* [max_rows][K][slices][L] */
-    float              *sum;   /* [2][L] */
+    float              *sum;   /* [3][L] */
     pair_t             *pairs; /* [max_rows * K] by expert */
     const float       **inputs;
     uint16_t          **outputs;
@@ -30,7 +30,16 @@ k3_oracle_rule_t k3_oracle_combine_rule(const k3_cell_t *cell)
     if (cell->profile->engine == K3_ENGINE_NULL) {
         return K3_RULE_NOTHING;
     }
-    return cell->profile->combine_complete ? K3_RULE_ORIGIN : K3_RULE_RANKS;
+    if (cell->profile->combine_complete && cell->profile->weights_at == K3_WEIGHTS_AT_ORIGIN) {
+        return K3_RULE_ORIGIN;
+    }
+    return cell->profile->combine_roundings > 1 ? K3_RULE_NODES : K3_RULE_RANKS;
+}
+
+/* The expert's side adds up its experts' results, and what it sends is that sum. */
+static bool sums_at_experts(const k3_oracle_combine_t *c)
+{
+    return c->rule == K3_RULE_RANKS || c->rule == K3_RULE_NODES;
 }
 
 uint32_t k3_oracle_slices(const k3_cell_t *cell)
@@ -45,7 +54,7 @@ static k3_status_t allocate(k3_oracle_combine_t *c, k3_error_t *err)
 
     if (k3_alloc("oracle: rows", rows * latent, sizeof(float), &c->x, err) != K3_OK ||
         k3_alloc("oracle: results", pairs * c->slices, latent * 2, &c->y, err) != K3_OK ||
-        k3_alloc("oracle: sums", 2 * latent, sizeof(float), &c->sum, err) != K3_OK ||
+        k3_alloc("oracle: sums", 3 * latent, sizeof(float), &c->sum, err) != K3_OK ||
         k3_alloc("oracle: pairs", pairs, sizeof(pair_t), &c->pairs, err) != K3_OK ||
         k3_alloc("oracle: inputs", rows, sizeof(float *), &c->inputs, err) != K3_OK ||
         k3_alloc("oracle: outputs", rows, sizeof(uint16_t *), &c->outputs, err) != K3_OK ||
@@ -104,7 +113,7 @@ static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_ro
     const k3_cell_t   *cell = c->cell;
     const k3_model_t  *m = &cell->model;
     const k3_recipe_t *recipe = &cell->runner->recipe;
-    bool               ranks = c->rule == K3_RULE_RANKS;
+    bool               ranks = sums_at_experts(c);
     const uint64_t     words[] = {
             cell->seed,
             m->latent,
@@ -126,6 +135,9 @@ static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_ro
     k3_oracle_key_t key = {0, 0};
 
     k3_oracle_key_add(&key, words, sizeof(words));
+    if (c->rule == K3_RULE_NODES) {
+        k3_oracle_key_add(&key, cell->node_of, cell->layout.tp * sizeof(*cell->node_of));
+    }
     k3_oracle_key_add(&key, row->ids, m->topk * sizeof(*row->ids));
     k3_oracle_key_add(&key, row->weights, m->topk * sizeof(*row->weights));
     k3_oracle_key_add(&key, row->latent, m->latent * sizeof(*row->latent));
@@ -232,15 +244,24 @@ static void run_pairs(k3_oracle_combine_t *c, const pair_t *pairs, size_t n, uin
 }
 
 /* The way back in a format other than bf16. */
-static void send_back(const k3_oracle_combine_t *c, const pair_t *pair, uint32_t slice)
+static void quantise_back(const k3_oracle_combine_t *c, float *row)
 {
-    size_t    n = c->cell->model.latent;
-    uint16_t *y = result(c, pair->row, pair->k, slice);
+    if (c->cell->combine_format != K3_FORMAT_BF16) {
+        k3_oracle_quantise(c->cell->combine_format, c->cell->model.latent, row);
+        round_row(c->cell->model.latent, row);
+    }
+}
 
-    k3_oracle_bf16_row(y, n, c->sum);
-    k3_oracle_quantise(c->cell->combine_format, n, c->sum);
-    for (size_t i = 0; i < n; i++) {
-        y[i] = k3_oracle_bf16_bits((double)c->sum[i]);
+static void send_back(const k3_oracle_combine_t *c, uint16_t *y)
+{
+    size_t n = c->cell->model.latent;
+
+    if (c->cell->combine_format != K3_FORMAT_BF16) {
+        k3_oracle_bf16_row(y, n, c->sum);
+        quantise_back(c, c->sum);
+        for (size_t i = 0; i < n; i++) {
+            y[i] = k3_oracle_bf16_bits((double)c->sum[i]);
+        }
     }
 }
 
@@ -253,8 +274,8 @@ static void run_experts(k3_oracle_combine_t *c, size_t pairs)
         }
         for (uint32_t s = 0; s < c->slices; s++) {
             run_pairs(c, c->pairs + at, n, s);
-            for (size_t i = 0; i < n && c->cell->combine_format != K3_FORMAT_BF16; i++) {
-                send_back(c, &c->pairs[at + i], s);
+            for (size_t i = 0; i < n && !sums_at_experts(c); i++) {
+                send_back(c, result(c, c->pairs[at + i].row, c->pairs[at + i].k, s));
             }
         }
     }
@@ -303,6 +324,35 @@ static void sum_of_rank(const k3_oracle_combine_t *c, const k3_measured_row_t *r
         }
     }
     round_row(n, sum);
+    quantise_back(c, sum);
+}
+
+static void add_row(size_t n, const float *part, float *sum)
+{
+    for (size_t j = 0; j < n; j++) {
+        sum[j] += part[j];
+    }
+}
+
+static void sum_over_nodes(const k3_oracle_combine_t *c, const k3_measured_row_t *row, size_t i,
+                           float *sum)
+{
+    size_t n = c->cell->model.latent;
+    float *node = sum + n, *part = node + n;
+
+    memset(sum, 0, n * sizeof(float));
+    for (uint32_t at = 0; at < c->cell->nodes; at++) {
+        memset(node, 0, n * sizeof(float));
+        for (uint32_t rank = 0; rank < c->cell->layout.tp; rank++) {
+            if (c->cell->node_of[rank] == (int)at) {
+                sum_of_rank(c, row, i, rank, part);
+                add_row(n, part, node);
+            }
+        }
+        round_row(n, node);
+        quantise_back(c, node);
+        add_row(n, node, sum);
+    }
 }
 
 static void sum_over_ranks(const k3_oracle_combine_t *c, const k3_measured_row_t *row, size_t i,
@@ -314,9 +364,7 @@ static void sum_over_ranks(const k3_oracle_combine_t *c, const k3_measured_row_t
     memset(sum, 0, n * sizeof(float));
     for (uint32_t rank = 0; rank < c->cell->layout.tp; rank++) {
         sum_of_rank(c, row, i, rank, part);
-        for (size_t j = 0; j < n; j++) {
-            sum[j] += part[j];
-        }
+        add_row(n, part, sum);
     }
 }
 
@@ -327,6 +375,8 @@ static void combine_row(k3_oracle_combine_t *c, const k3_measured_row_t *row, si
 
     if (c->rule == K3_RULE_RANKS) {
         sum_over_ranks(c, row, i, c->sum);
+    } else if (c->rule == K3_RULE_NODES) {
+        sum_over_nodes(c, row, i, c->sum);
     } else {
         sum_at_origin(c, row, i, c->sum);
     }

@@ -50,6 +50,8 @@ void k3_oracle_expert_run(k3_oracle_expert_t *work, uint32_t expert, uint32_t be
 typedef enum k3_oracle_rule {
     K3_RULE_ORIGIN, /* bf16 of the weighted sum over k in f32 */
     K3_RULE_RANKS,  /* each rank rounds its part of it, then the parts are added in rank order */
+    K3_RULE_NODES, /* as ranks, but each node adds and rounds the parts of its ranks, then the nodes'
+                       parts are added in node order */
     K3_RULE_NOTHING /* nothing moves: zero rows */
 } k3_oracle_rule_t;
 

@@ -52,6 +52,11 @@ static void stand_in_limits(k3_oracle_limits_t *limits)
     limits->row[K3_STAGE_COMBINED] = 1e-3;
 }
 
+static double sum_roundings(k3_oracle_rule_t rule)
+{
+    return rule == K3_RULE_NODES ? 3.0 : rule == K3_RULE_RANKS ? 2.0 : 1.0;
+}
+
 static void combined_limits(const k3_cell_t *cell, k3_oracle_limits_t *limits)
 {
     double share = fmin(1.0, 1.5 / sqrt((double)cell->model.topk));
@@ -61,7 +66,7 @@ static void combined_limits(const k3_cell_t *cell, k3_oracle_limits_t *limits)
     bool   e4m3 = cell->runner->recipe.middle == K3_FORMAT_FP8 ||
                 cell->runner->recipe.middle == K3_FORMAT_MXFP8;
     double flips = cell->dispatch_format == K3_FORMAT_MXFP4 && e4m3 ? 2.0 : 1.0;
-    double roundings = k3_oracle_combine_rule(cell) == K3_RULE_RANKS ? 2.0 : 1.0;
+    double roundings = sum_roundings(k3_oracle_combine_rule(cell));
 
     limits->element[K3_STAGE_COMBINED] =
         0.002 + ulp * (1.0 + roundings * share) + 3.1 * flips * middle;

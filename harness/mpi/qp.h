@@ -57,6 +57,7 @@ typedef struct k3_qps_config {
     bool       p2p;          /* plain stores to mapped peers of the same node */
     const int *node_of; /* [size]: node of each rank, real or virtual; read during create only */
     bool       accounting;
+    bool       pulls;        /* k3_qps_get will be used */
     unsigned   order_rounds; /* rounds of the order self-test for each peer class; 0: not tested */
     int        slow_peer; /* fault injection: posts on lane (slow_peer, slow_qp) take slow_factor */
     unsigned   slow_qp;   /*   times as long; slow_peer -1: off */
@@ -102,6 +103,13 @@ void k3_qps_setup_times(const k3_qps_t *qps, double *registration_us, double *co
  * (or the protocol shows that the data arrived). One message. */
 void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
                 uint64_t bytes, uint64_t payload);
+
+/* Copies `bytes` from `offset` of the peer's block, which must be mapped, to local memory; complete
+ * when it returns. Booked on the lane (peer, qp) in the direction in which the data move, apart from
+ * what this rank posts. One thread may get while another posts, but bank_begin, bank_end and
+ * reset need both at rest. */
+void k3_qps_get(k3_qps_t *qps, int peer, unsigned qp, void *local, uint64_t offset, uint64_t bytes,
+                uint64_t payload);
 
 /* Signals are ordered behind all puts posted before on the same QP. Offsets are aligned to the
  * width. */
@@ -186,7 +194,8 @@ typedef struct k3_lane_stats {
                 * used. Beyond 64 MiB of histograms a rank's lanes to one peer share one. */
 } k3_lane_stats_t;
 
-void     k3_qps_lane_stats(const k3_qps_t *qps, unsigned bank, int peer, unsigned qp,
+/* `pulled`: of what this rank read from the peer on that lane; else of what it posted. */
+void     k3_qps_lane_stats(const k3_qps_t *qps, unsigned bank, int peer, unsigned qp, bool pulled,
                            k3_lane_stats_t *stats);
 unsigned k3_qps_per_peer(const k3_qps_t *qps);
 

@@ -13,7 +13,7 @@ static void touch(void *memory, uint64_t bytes)
     memset(memory, 0, bytes);
 }
 
-static void assign_hists(k3_qps_t *qps, bool shared)
+static void assign_hists(const k3_qps_t *qps, k3_ledger_t *ledger, bool shared)
 {
     uint64_t per_bank = shared ? qps->lane_count / qps->qps_per_peer : qps->lane_count;
 
@@ -21,49 +21,58 @@ static void assign_hists(k3_qps_t *qps, bool shared)
         for (uint64_t lane = 0; lane < qps->lane_count; lane++) {
             uint64_t hist = shared ? lane / qps->qps_per_peer : lane;
 
-            qps->books[bank * qps->lane_count + lane].hist = &qps->hists[bank * per_bank + hist];
+            ledger->books[bank * qps->lane_count + lane].hist =
+                &ledger->hists[bank * per_bank + hist];
         }
     }
-    qps->hist_count = per_bank * qps->banks;
+    ledger->hist_count = per_bank * qps->banks;
 }
 
-k3_status_t k3_accounts_create(k3_qps_t *qps, k3_error_t *err)
+static k3_status_t create_ledger(const k3_qps_t *qps, k3_ledger_t *ledger, k3_error_t *err)
 {
-    uint64_t    books = qps->lane_count * qps->banks;
-    bool        shared = books * sizeof(k3_hist_t) > HIST_BYTES_MAX;
-    uint64_t    hists = shared ? books / qps->qps_per_peer : books;
-    k3_status_t status;
+    uint64_t books = qps->lane_count * qps->banks;
+    bool     shared = books * sizeof(k3_hist_t) > HIST_BYTES_MAX;
+    uint64_t hists = shared ? books / qps->qps_per_peer : books;
 
-    status = k3_alloc("accounts of the queue pairs", books, sizeof(*qps->books), &qps->books, err);
-    if (status == K3_OK) {
-        status = k3_alloc("histograms", hists, sizeof(*qps->hists), &qps->hists, err);
+    if (k3_alloc("accounts of the queue pairs", books, sizeof(*ledger->books), &ledger->books,
+                 err) != K3_OK ||
+        k3_alloc("histograms", hists, sizeof(*ledger->hists), &ledger->hists, err) != K3_OK ||
+        k3_alloc("list of used lanes", qps->lane_count, sizeof(*ledger->touched), &ledger->touched,
+                 err) != K3_OK) {
+        return err->status;
     }
-    if (status == K3_OK) {
-        status = k3_alloc("list of used lanes", qps->lane_count, sizeof(*qps->touched),
-                          &qps->touched, err);
-    }
-    if (status != K3_OK) {
-        return status;
-    }
-    touch(qps->books, books * sizeof(*qps->books));
-    touch(qps->hists, hists * sizeof(*qps->hists));
-    touch(qps->touched, qps->lane_count * sizeof(*qps->touched));
-    assign_hists(qps, shared);
-    qps->bank_books = qps->books;
+    touch(ledger->books, books * sizeof(*ledger->books));
+    touch(ledger->hists, hists * sizeof(*ledger->hists));
+    touch(ledger->touched, qps->lane_count * sizeof(*ledger->touched));
+    assign_hists(qps, ledger, shared);
+    ledger->bank_books = ledger->books;
     return K3_OK;
+}
+
+k3_status_t k3_accounts_create(k3_qps_t *qps, bool pulls, k3_error_t *err)
+{
+    k3_status_t status = create_ledger(qps, &qps->posts, err);
+
+    return status == K3_OK && pulls ? create_ledger(qps, &qps->pulls, err) : status;
+}
+
+static void destroy_ledger(k3_ledger_t *ledger)
+{
+    k3_free(ledger->touched);
+    k3_free(ledger->hists);
+    k3_free(ledger->books);
 }
 
 void k3_accounts_destroy(k3_qps_t *qps)
 {
-    k3_free(qps->touched);
-    k3_free(qps->hists);
-    k3_free(qps->books);
+    destroy_ledger(&qps->pulls);
+    destroy_ledger(&qps->posts);
 }
 
-static void close_span(k3_qps_t *qps)
+static void close_ledger(k3_ledger_t *ledger)
 {
-    for (uint32_t i = 0; i < qps->touched_count; i++) {
-        k3_book_t *book = &qps->bank_books[qps->touched[i]];
+    for (uint32_t i = 0; i < ledger->touched_count; i++) {
+        k3_book_t *book = &ledger->bank_books[ledger->touched[i]];
 
         book->spans++;
         book->first_sum += book->first - 1;
@@ -71,7 +80,13 @@ static void close_span(k3_qps_t *qps)
         book->first = 0;
         book->last = 0;
     }
-    qps->touched_count = 0;
+    ledger->touched_count = 0;
+}
+
+static void close_span(k3_qps_t *qps)
+{
+    close_ledger(&qps->posts);
+    close_ledger(&qps->pulls);
     qps->span_open = false;
     qps->booking = false;
 }
@@ -86,7 +101,10 @@ void k3_qps_bank_begin(k3_qps_t *qps, unsigned bank)
         }
         close_span(qps);
     }
-    qps->bank_books = qps->books + (uint64_t)bank * qps->lane_count;
+    qps->posts.bank_books = qps->posts.books + (uint64_t)bank * qps->lane_count;
+    if (qps->pulls.books != NULL) {
+        qps->pulls.bank_books = qps->pulls.books + (uint64_t)bank * qps->lane_count;
+    }
     qps->span_open = true;
     qps->booking = qps->accounting;
     qps->span_begin = k3_clock_now();
@@ -108,24 +126,37 @@ void k3_qps_accounting(k3_qps_t *qps, bool on)
     qps->booking = on && qps->span_open;
 }
 
-void k3_qps_reset(k3_qps_t *qps)
+static void reset_ledger(const k3_qps_t *qps, k3_ledger_t *ledger)
 {
-    for (uint64_t i = 0; i < qps->lane_count * qps->banks; i++) {
-        k3_hist_t *hist = qps->books[i].hist;
+    for (uint64_t i = 0; ledger->books != NULL && i < qps->lane_count * qps->banks; i++) {
+        k3_hist_t *hist = ledger->books[i].hist;
 
-        memset(&qps->books[i], 0, sizeof(qps->books[i]));
-        qps->books[i].hist = hist;
+        memset(&ledger->books[i], 0, sizeof(ledger->books[i]));
+        ledger->books[i].hist = hist;
     }
-    memset(qps->hists, 0, qps->hist_count * sizeof(*qps->hists));
-    qps->touched_count = 0;
+    if (ledger->hists != NULL) {
+        memset(ledger->hists, 0, ledger->hist_count * sizeof(*ledger->hists));
+    }
+    ledger->touched_count = 0;
 }
 
-void k3_qps_lane_stats(const k3_qps_t *qps, unsigned bank, int peer, unsigned qp,
+void k3_qps_reset(k3_qps_t *qps)
+{
+    reset_ledger(qps, &qps->posts);
+    reset_ledger(qps, &qps->pulls);
+}
+
+void k3_qps_lane_stats(const k3_qps_t *qps, unsigned bank, int peer, unsigned qp, bool pulled,
                        k3_lane_stats_t *stats)
 {
     uint64_t         lane = (uint64_t)(unsigned)peer * qps->qps_per_peer + qp;
-    const k3_book_t *book = &qps->books[bank * qps->lane_count + lane];
+    const k3_book_t *books = pulled ? qps->pulls.books : qps->posts.books;
+    const k3_book_t *book = &books[bank * qps->lane_count + lane];
 
+    if (books == NULL) {
+        *stats = (k3_lane_stats_t){0};
+        return;
+    }
     stats->messages = book->messages;
     stats->signals = book->signals;
     stats->doorbells = book->doorbells;

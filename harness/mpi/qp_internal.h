@@ -65,6 +65,17 @@ typedef struct k3_op {
     bool is_message;
 } k3_op_t;
 
+/* The accounts of one direction. */
+typedef struct k3_ledger {
+    k3_book_t *books;      /* [banks][size][qps_per_peer] */
+    k3_book_t *bank_books; /* those of the open bank */
+    k3_hist_t *hists;
+    uint64_t   hist_count;
+    uint32_t  *touched; /* lanes used in the open span */
+    uint32_t   touched_count;
+    unsigned   last_bucket; /* of the latest message in a histogram */
+} k3_ledger_t;
+
 typedef struct k3_peer {
     k3_lane_kind_t kind;
     ucp_ep_h       ep; /* of a mapped peer, only to hold the mapping; else that of lane 0 */
@@ -74,8 +85,8 @@ typedef struct k3_peer {
 
 struct k3_qps {
     /* hot */
-    k3_lane_t          *lanes;      /* [size][qps_per_peer] */
-    k3_book_t          *bank_books; /* those of the open bank, [size][qps_per_peer] */
+    k3_lane_t          *lanes; /* [size][qps_per_peer] */
+    k3_ledger_t         posts;
     k3_op_t            *free_ops;
     k3_lane_t          *slow_lane;
     uint64_t            span_begin;
@@ -85,10 +96,8 @@ struct k3_qps {
     bool                unfenced; /* a put was posted since the last fence */
     bool                yield_at_once;
     unsigned            idle_rounds;
-    unsigned            last_bucket; /* of the latest message in a histogram */
-    uint32_t            touched_count;
-    uint32_t           *touched; /* lanes used in the open span */
     uint64_t            in_flight;
+    k3_ledger_t         pulls; /* touched by k3_qps_get alone; empty without config.pulls */
     ucp_worker_h        worker;
     k3_clock_scale_t    scale;
     ucp_request_param_t put_param, add32_param, add64_param; /* user_data is set for each post */
@@ -100,9 +109,6 @@ struct k3_qps {
     char             *memory;
     uint64_t          bytes, tail; /* tail: offset of the part for set-up */
     k3_peer_t        *peers;
-    k3_book_t        *books; /* [banks][size][qps_per_peer] */
-    k3_hist_t        *hists;
-    uint64_t          hist_count;
     k3_op_t          *ops;
     uint64_t          lane_count;
     unsigned          banks;
@@ -129,7 +135,7 @@ void         k3_qps_note(k3_qps_t *qps, const char *what, ucs_status_t status);
 void k3_op_done(void *request, ucs_status_t status, void *user_data);
 
 /* qp_account.c */
-k3_status_t k3_accounts_create(k3_qps_t *qps, k3_error_t *err);
+k3_status_t k3_accounts_create(k3_qps_t *qps, bool pulls, k3_error_t *err);
 void        k3_accounts_destroy(k3_qps_t *qps);
 
 /* qp_memory.c. The check comes before any rank allocates: UCX would take memory until the kernel

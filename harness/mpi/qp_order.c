@@ -142,7 +142,7 @@ static void send_round(ring_t *ring, unsigned qp)
         ring->source[i] = pattern(ring->sequence, ring->qps->world->rank, i);
     }
     if (swapped) {
-        struct timespec gap = {0, 2000000};
+        struct timespec gap = {0, 30000000}; /* the receiver must look meanwhile */
         k3_error_t      ignored = K3_ERROR_INIT;
 
         send_signal(ring, qp);

@@ -14,13 +14,14 @@ static inline uint64_t later(uint64_t a, uint64_t b)
 /* --- booking --------------------------------------------------------------------------------- */
 
 /* The book of a lane in the open span; puts the lane on the span's list at its first post. */
-static inline k3_book_t *open_book(k3_qps_t *qps, const k3_lane_t *lane, uint64_t posted)
+static inline k3_book_t *open_book(const k3_qps_t *qps, k3_ledger_t *ledger, const k3_lane_t *lane,
+                                   uint64_t posted)
 {
     uint64_t   index = (uint64_t)(lane - qps->lanes);
-    k3_book_t *book = &qps->bank_books[index];
+    k3_book_t *book = &ledger->bank_books[index];
 
     if (book->first == 0) {
-        qps->touched[qps->touched_count++] = (uint32_t)index;
+        ledger->touched[ledger->touched_count++] = (uint32_t)index;
         book->first = posted - qps->span_begin + 1;
     }
     return book;
@@ -37,23 +38,23 @@ static inline void book_busy(const k3_qps_t *qps, k3_lane_t *lane, k3_book_t *bo
     }
 }
 
-static inline void book_done(k3_qps_t *qps, k3_book_t *book, uint64_t posted, uint64_t now,
-                             bool is_message)
+static inline void book_done(const k3_qps_t *qps, k3_ledger_t *ledger, k3_book_t *book,
+                             uint64_t posted, uint64_t now, bool is_message)
 {
     book->last = now - qps->span_begin + 1;
     if (is_message) {
         uint64_t ns = k3_clock_scaled_ns(&qps->scale, now - posted);
 
         k3_hist_add(book->hist, ns);
-        qps->last_bucket = k3_hist_bucket(ns);
+        ledger->last_bucket = k3_hist_bucket(ns);
     }
 }
 
 /* The lines of the histogram are fetched while the message is copied; messages of one size take about
  * the same time, so the last bucket tells which. */
-static inline void expect_done(const k3_qps_t *qps, const k3_book_t *book)
+static inline void expect_done(const k3_ledger_t *ledger, const k3_book_t *book)
 {
-    __builtin_prefetch(&book->hist->count[qps->last_bucket], 1);
+    __builtin_prefetch(&book->hist->count[ledger->last_bucket], 1);
     __builtin_prefetch(&book->hist->total, 1);
 }
 
@@ -61,7 +62,7 @@ static inline void expect_done(const k3_qps_t *qps, const k3_book_t *book)
 static inline void book_stored(k3_qps_t *qps, k3_lane_t *lane, k3_book_t *book, uint64_t posted,
                                uint64_t now, bool is_message)
 {
-    book_done(qps, book, posted, now, is_message);
+    book_done(qps, &qps->posts, book, posted, now, is_message);
     if (lane->in_flight == 0) {
         book_busy(qps, lane, book, posted, now);
     }
@@ -81,7 +82,7 @@ void k3_op_done(void *request, ucs_status_t status, void *user_data)
     if (op->book != NULL) {
         uint64_t now = k3_clock_now();
 
-        book_done(qps, op->book, op->posted, now, op->is_message);
+        book_done(qps, &qps->posts, op->book, op->posted, now, op->is_message);
         if (lane->in_flight == 0) {
             book_busy(qps, lane, op->book, lane->busy_since, now);
         }
@@ -153,12 +154,12 @@ void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_
 {
     k3_lane_t *lane = k3_lane_of(qps, peer, qp);
     uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0;
-    k3_book_t *book = qps->booking ? open_book(qps, lane, posted) : NULL;
+    k3_book_t *book = qps->booking ? open_book(qps, &qps->posts, lane, posted) : NULL;
     bool       in_flight = false;
 
     assert(qp < qps->qps_per_peer && offset + bytes <= qps->tail + K3_TAIL_BYTES);
     if (book != NULL) {
-        expect_done(qps, book);
+        expect_done(&qps->posts, book);
     }
     if (lane->mapped != NULL) {
         memcpy(lane->mapped + offset, local, bytes);
@@ -181,6 +182,30 @@ void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_
         if (!in_flight) {
             book_stored(qps, lane, book, posted, k3_clock_now(), true);
         }
+    }
+}
+
+void k3_qps_get(k3_qps_t *qps, int peer, unsigned qp, void *local, uint64_t offset, uint64_t bytes,
+                uint64_t payload)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+    uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0, now;
+    k3_book_t *book;
+
+    assert(qp < qps->qps_per_peer && offset + bytes <= qps->tail && lane->mapped != NULL);
+    memcpy(local, lane->mapped + offset, bytes);
+    if (__builtin_expect(lane == qps->slow_lane, 0)) {
+        slow_down(qps, posted);
+    }
+    if (qps->booking) {
+        assert(qps->pulls.books != NULL);
+        book = open_book(qps, &qps->pulls, lane, posted);
+        now = k3_clock_now();
+        book->messages++;
+        book->bytes_payload += payload;
+        book->bytes_wire += bytes;
+        book->busy += now - posted;
+        book_done(qps, &qps->pulls, book, posted, now, true);
     }
 }
 
@@ -254,7 +279,7 @@ static inline void post_signal(k3_qps_t *qps, int peer, unsigned qp, uint64_t of
 {
     k3_lane_t *lane = k3_lane_of(qps, peer, qp);
     uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0;
-    k3_book_t *book = qps->booking ? open_book(qps, lane, posted) : NULL;
+    k3_book_t *book = qps->booking ? open_book(qps, &qps->posts, lane, posted) : NULL;
     bool       in_flight = false;
 
     assert(qp < qps->qps_per_peer && offset % width_of(kind) == 0 &&
@@ -307,7 +332,7 @@ void k3_qps_expect(const k3_qps_t *qps, int peer, unsigned qp)
 
     __builtin_prefetch(lane, 0);
     if (qps->booking) {
-        __builtin_prefetch(&qps->bank_books[lane - qps->lanes], 1);
+        __builtin_prefetch(&qps->posts.bank_books[lane - qps->lanes], 1);
     }
 }
 
@@ -319,7 +344,7 @@ void k3_qps_doorbell(k3_qps_t *qps, int peer, unsigned qp)
         return;
     }
     if (qps->booking) {
-        open_book(qps, lane, k3_clock_now())->doorbells++;
+        open_book(qps, &qps->posts, lane, k3_clock_now())->doorbells++;
     }
     ucp_worker_progress(qps->worker);
 }

@@ -89,12 +89,12 @@ static k3_status_t alloc_ops(k3_qps_t *qps, k3_error_t *err)
     return K3_OK;
 }
 
-static k3_status_t alloc_tables(k3_qps_t *qps, k3_error_t *err)
+static k3_status_t alloc_tables(k3_qps_t *qps, bool pulls, k3_error_t *err)
 {
     if (k3_alloc("queue pairs", qps->lane_count, sizeof(*qps->lanes), &qps->lanes, err) == K3_OK &&
         k3_alloc("peers", (uint64_t)qps->world->size, sizeof(*qps->peers), &qps->peers, err) ==
             K3_OK &&
-        k3_accounts_create(qps, err) == K3_OK) {
+        k3_accounts_create(qps, pulls, err) == K3_OK) {
         alloc_ops(qps, err);
     }
     return err->status;
@@ -158,7 +158,7 @@ static k3_status_t build(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_
 {
     uint64_t start = k3_clock_now(), mapped, connected;
 
-    if (alloc_tables(qps, err) == K3_OK && open_worker(qps, err) == K3_OK) {
+    if (alloc_tables(qps, config->pulls, err) == K3_OK && open_worker(qps, err) == K3_OK) {
         start = k3_clock_now();
         k3_block_create(qps, err);
     }

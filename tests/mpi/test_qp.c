@@ -40,6 +40,7 @@ static void open_qps(k3_fabric_t *fabric, unsigned qps_per_peer, bool p2p)
     block_bytes = big_at + (uint64_t)(unsigned)world.size * BIG + 1;
     config = basic_config(block_bytes, qps_per_peer, p2p);
     config.order_rounds = 9;
+    config.pulls = true;
     CHECK_OK(k3_qps_create(fabric, &config, &qps, err));
     CHECK(k3_qps_per_peer(qps) == qps_per_peer);
     memory = k3_qps_memory(qps);
@@ -114,7 +115,7 @@ static void check_lane(unsigned bank, int peer, unsigned qp, double span_us)
     k3_lane_stats_t stats;
     uint64_t        total = 0;
 
-    k3_qps_lane_stats(qps, bank, peer, qp, &stats);
+    k3_qps_lane_stats(qps, bank, peer, qp, false, &stats);
     CHECK(stats.messages == ROUNDS);
     CHECK(stats.signals == 4 * ROUNDS);
     CHECK(stats.doorbells == (k3_qps_kind(qps, peer) == K3_LANE_QP ? ROUNDS : 0));
@@ -138,12 +139,12 @@ static void check_books(double span_us)
     for (int peer = 0; peer < world.size; peer++) {
         for (unsigned qp = 0; qp < per_peer; qp++) {
             check_lane(1, peer, qp, span_us);
-            k3_qps_lane_stats(qps, 0, peer, qp, &stats);
+            k3_qps_lane_stats(qps, 0, peer, qp, false, &stats);
             CHECK(stats.messages == 0 && stats.spans == 0 && stats.hist == NULL);
         }
     }
     k3_qps_reset(qps);
-    k3_qps_lane_stats(qps, 1, 0, 0, &stats);
+    k3_qps_lane_stats(qps, 1, 0, 0, false, &stats);
     CHECK(stats.messages == 0 && stats.signals == 0 && stats.busy_us == 0 && stats.hist == NULL);
 }
 
@@ -238,6 +239,35 @@ static void test_mapping(void)
     CHECK_OK(k3_qps_barrier(qps, err));
 }
 
+/* Rows that are read: booked where they come from, apart from what was posted there. */
+static void test_pull(void)
+{
+    k3_lane_stats_t stats;
+    int             from = (world.rank + 1) % world.size;
+    char           *memory = k3_qps_memory(qps), got[64];
+
+    if (k3_qps_mapped(qps, from) == NULL) {
+        return;
+    }
+    memset(memory + big_at, world.rank + 7, sizeof(got));
+    CHECK_OK(k3_qps_barrier(qps, err));
+    k3_qps_reset(qps);
+    k3_qps_bank_begin(qps, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        memset(got, 0, sizeof(got));
+        k3_qps_get(qps, from, 0, got, big_at + 1, 61, 50);
+        CHECK(got[0] == from + 7 && got[60] == from + 7 && got[61] == 0);
+    }
+    CHECK_OK(k3_qps_bank_end(qps, err));
+    k3_qps_lane_stats(qps, 1, from, 0, true, &stats);
+    CHECK(stats.messages == 3 && stats.bytes_wire == 183 && stats.bytes_payload == 150);
+    CHECK(stats.signals == 0 && stats.spans == 1 && stats.hist->total == 3 && stats.busy_us > 0);
+    CHECK(stats.first_post_us <= stats.last_done_us);
+    k3_qps_lane_stats(qps, 1, from, 0, false, &stats);
+    CHECK(stats.messages == 0 && stats.hist == NULL);
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
 static void test_accounting_off(void)
 {
     k3_lane_stats_t stats;
@@ -251,7 +281,7 @@ static void test_accounting_off(void)
     k3_qps_put(qps, to, 0, data, big_at, sizeof(data), 0);
     CHECK_OK(k3_qps_bank_end(qps, err));
     k3_qps_put(qps, to, 0, data, big_at, sizeof(data), 0); /* outside any span */
-    k3_qps_lane_stats(qps, 0, to, 0, &stats);
+    k3_qps_lane_stats(qps, 0, to, 0, false, &stats);
     CHECK(stats.messages == 1 && stats.hist->total == 1 && stats.bytes_wire == sizeof(data));
     CHECK_OK(k3_qps_flush(qps, err));
     CHECK_OK(k3_qps_barrier(qps, err));
@@ -270,11 +300,22 @@ static void test_many(void)
         k3_qps_put(qps, to, i % per_peer, data, big_at, sizeof(data), 1);
     }
     CHECK_OK(k3_qps_bank_end(qps, err));
-    k3_qps_lane_stats(qps, 0, to, 0, &stats);
+    k3_qps_lane_stats(qps, 0, to, 0, false, &stats);
     CHECK(stats.messages == (10000 + per_peer - 1) / per_peer);
     CHECK(stats.hist->total == stats.messages && stats.spans == 1);
     CHECK(stats.busy_us <= stats.last_done_us - stats.first_post_us + 0.001);
     CHECK_OK(k3_qps_barrier(qps, err));
+}
+
+/* Another kind of lane than was asked for would be another measurement. */
+static void refuse_mapping(k3_fabric_t *fabric)
+{
+    k3_qps_config_t config = basic_config(4096, 1, true);
+    k3_error_t      refusal = K3_ERROR_INIT;
+
+    CHECK(k3_qps_create(fabric, &config, &qps, &refusal) == K3_ERR_ENV);
+    CHECK(strstr(refusal.text, "cannot be mapped") != NULL);
+    CHECK(strstr(refusal.text, "p2p off") != NULL);
 }
 
 static void test_transport(const char *transports, bool mappable, unsigned most)
@@ -287,11 +328,16 @@ static void test_transport(const char *transports, bool mappable, unsigned most)
     CHECK_OK(k3_fabric_open(&world, &fabric, err));
     for (int p2p = 0; p2p <= 1; p2p++) {
         for (unsigned q = 1; q <= most; q += most - 1) {
+            if (p2p && !mappable && world.size > 1) {
+                refuse_mapping(fabric);
+                continue;
+            }
             open_qps(fabric, q, p2p != 0);
             test_kinds(p2p != 0, mappable);
             test_traffic();
             test_big();
             test_mapping();
+            test_pull();
             test_accounting_off();
             test_many();
             k3_qps_destroy(qps);

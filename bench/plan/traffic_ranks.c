@@ -1,0 +1,10 @@
+/* Ranks: one copy for each (row, rank). */
+#include "bench/plan/traffic_internal.h"
+
+void k3_visit_ranks(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg)
+{
+    (void)traffic;
+    (void)origin;
+    (void)visit;
+    (void)arg;
+}
