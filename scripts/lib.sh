@@ -48,7 +48,11 @@ has_header() {
 }
 
 has_python() {
-    has_tool python3 && python3 -c "import $1" 2>/dev/null
+    local python
+    for python in python3 /usr/bin/python3; do # another one may stand in front of the package's
+        "$python" -c "import $1" 2>/dev/null && return 0
+    done
+    return 1
 }
 
 # --- building ---

@@ -9,21 +9,25 @@ typedef enum k3_command_id {
     K3_COMMAND_RUN = 1u << 0,
     K3_COMMAND_PLAN = 1u << 1,
     K3_COMMAND_REPORT = 1u << 2,
-    K3_COMMAND_LIST = 1u << 3
+    K3_COMMAND_LIST = 1u << 3,
+    K3_COMMAND_COMPARE = 1u << 4
 } k3_command_id_t;
 
 typedef struct k3_command {
     k3_command_id_t id;
     const char     *name;
-    const char     *usage; /* what follows the name */
-    const char     *what;  /* one line */
+    const char     *usage;  /* what follows the name */
+    const char     *what;   /* one line */
+    bool            files;  /* takes words that are no options */
+    bool            groups; /* ... in two groups, parted by "--" */
     /* argv without program and command; returns the exit code. */
     int (*run)(int argc, char **argv);
 } k3_command_t;
 
 extern const k3_command_t *const k3_commands[]; /* NULL at the end */
 
-extern const k3_command_t k3_command_run, k3_command_plan, k3_command_report, k3_command_list;
+extern const k3_command_t k3_command_run, k3_command_plan, k3_command_compare, k3_command_report,
+    k3_command_list;
 
 /* The one option table. */
 extern const k3_option_def_t k3_option_defs[];

@@ -78,9 +78,20 @@ const k3_option_def_t k3_option_defs[] = {
     {"progress", "auto|off", "auto", "a progress line on a terminal", R},
     {"json", "FILE", NULL, "list, plan: JSON instead of text (- for standard output)",
      K3_COMMAND_PLAN},
-    {"output", "FILE", NULL, "FILE.md, FILE.csv: by the ending (-o FILE)", K3_COMMAND_REPORT},
+    {"output", "FILE", NULL,
+     "report: FILE.md or FILE.csv; compare: FILE.md or FILE.json: by the ending (-o FILE)",
+     K3_COMMAND_REPORT | K3_COMMAND_COMPARE},
+    /* comparing */
+    {"floor", "PCT", "3", "a shift of the median below PCT percent is no finding",
+     K3_COMMAND_COMPARE},
+    {"phase", "NAME", NULL, "compare this phase; default: the headline of each cell",
+     K3_COMMAND_COMPARE},
+    {"baseline", "BACKEND", NULL,
+     "within one set: what the others are held against; default: the first of each work",
+     K3_COMMAND_COMPARE},
     {"options", "FILE", NULL, "an ini file with NAME = VALUE for each option", CELL},
-    {"help", NULL, "off", "this text", CELL | K3_COMMAND_REPORT | K3_COMMAND_LIST},
+    {"help", NULL, "off", "this text",
+     CELL | K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_LIST},
 };
 
 const size_t k3_option_count = sizeof(k3_option_defs) / sizeof(k3_option_defs[0]);
@@ -94,7 +105,7 @@ static void print_help(const k3_command_t *command, const k3_option_table_t *tab
 k3_status_t k3_command_options(const k3_command_t *command, int argc, char **argv,
                                k3_options_t **options_p, int *help, k3_error_t *err)
 {
-    k3_option_table_t table = {k3_option_defs, k3_option_count, command->id};
+    k3_option_table_t table = {k3_option_defs, k3_option_count, command->id, command->groups};
 
     *help = 0;
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -107,7 +118,7 @@ k3_status_t k3_command_options(const k3_command_t *command, int argc, char **arg
     if (k3_options_parse(&table, argc, argv, options_p, err) != K3_OK) {
         return err->status;
     }
-    if (command->id != K3_COMMAND_REPORT && k3_options_positional_count(*options_p) > 0) {
+    if (!command->files && k3_options_positional_count(*options_p) > 0) {
         k3_fail(err, K3_ERR_USAGE, "%s takes options only, not \"%s\"", command->name,
                 k3_options_positional(*options_p, 0));
         k3_options_free(*options_p);

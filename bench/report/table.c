@@ -210,7 +210,7 @@ static void print_heads(const columns_t *c, FILE *out)
 /* --- which cells can be compared with the eye ------------------------------------------------ */
 
 /* The phase that a component is judged by. */
-static const char *headline(const json_t *cell)
+const char *k3_table_headline(const json_t *cell)
 {
     const char *component = text_of(cell, "component");
 
@@ -252,7 +252,7 @@ static bool competes(const json_t *cell)
 
 static bool interval_of(const json_t *cell, double *low, double *high)
 {
-    const json_t *ci = json_object_get(phase_of(cell, headline(cell)), "ci95");
+    const json_t *ci = json_object_get(phase_of(cell, k3_table_headline(cell)), "ci95");
 
     *low = json_number_value(json_array_get(ci, 0));
     *high = json_number_value(json_array_get(ci, 1));
@@ -320,11 +320,12 @@ static void ratio_text(const json_t *cell, char *text)
 /* Half width of the interval of the headline's median, percent. */
 static void spread_text(const json_t *cell, char *text)
 {
-    const json_t *ci = json_object_get(phase_of(cell, headline(cell)), "ci95");
+    const json_t *ci = json_object_get(phase_of(cell, k3_table_headline(cell)), "ci95");
     double        median;
 
     snprintf(text, ITEM, "-");
-    if (json_is_array(ci) && k3_table_median(cell, headline(cell), &median) && median > 0.0) {
+    if (json_is_array(ci) && k3_table_median(cell, k3_table_headline(cell), &median) &&
+        median > 0.0) {
         double low = json_number_value(json_array_get(ci, 0)),
                high = json_number_value(json_array_get(ci, 1));
         double percent = 50.0 * (high - low) / median;
@@ -375,7 +376,7 @@ static void run_items(const json_t *cell, items_t *items)
     for (int p = 0; p < 4; p++) {
         double us;
         /* The last one is what the component is judged by. */
-        bool known = k3_table_median(cell, p == 3 ? headline(cell) : phases[p], &us);
+        bool known = k3_table_median(cell, p == 3 ? k3_table_headline(cell) : phases[p], &us);
 
         time_text(known, us, text[5 + p], ITEM);
     }
@@ -465,7 +466,7 @@ static void note_slowest(notes_t *n, const json_t *cell)
     const json_t *worst = slowest_lane(cell);
     char          spread[64] = "";
 
-    note(n, "slowest rank %lld", int_of(phase_of(cell, headline(cell)), "slowest_rank"));
+    note(n, "slowest rank %lld", int_of(phase_of(cell, k3_table_headline(cell)), "slowest_rank"));
     if (worst == NULL) {
         return;
     }

@@ -27,6 +27,8 @@ struct k3_options {
     slot_t           *slots; /* one per entry of the table */
     char            **positional;
     size_t            positional_count;
+    bool              parted;
+    size_t            first_group;
 };
 
 static void *checked(void *pointer)
@@ -246,7 +248,10 @@ static k3_status_t read_command_line(k3_options_t *options, int argc, char **arg
     while (words.next < argc) {
         const char *word = argv[words.next++];
 
-        if (all_options && strcmp(word, "--") == 0) {
+        if (options->table.groups && !options->parted && strcmp(word, "--") == 0) {
+            options->parted = true;
+            options->first_group = options->positional_count;
+        } else if (all_options && strcmp(word, "--") == 0) {
             all_options = false;
         } else if (all_options && word[0] == '-' && word[1] != '\0') {
             k3_status_t status = take_option(options, word, &words, err);
@@ -467,6 +472,12 @@ const char *k3_origin_name(k3_origin_t origin)
 size_t k3_options_positional_count(const k3_options_t *options)
 {
     return options->positional_count;
+}
+
+size_t k3_options_first_group(const k3_options_t *options, bool *parted)
+{
+    *parted = options->parted;
+    return options->parted ? options->first_group : options->positional_count;
 }
 
 const char *k3_options_positional(const k3_options_t *options, size_t i)

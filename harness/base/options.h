@@ -6,6 +6,7 @@
 #ifndef K3_BASE_OPTIONS_H
 #define K3_BASE_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ typedef struct k3_option_table {
     const k3_option_def_t *defs;
     size_t                 count;
     unsigned               command; /* the one bit of the command being parsed */
+    bool                   groups;  /* "--" parts two groups of positional words; options go on */
 } k3_option_table_t;
 
 typedef enum k3_origin {
@@ -54,6 +56,8 @@ k3_origin_name(k3_origin_t origin); /* "default", "file", "environment", "comman
 
 size_t      k3_options_positional_count(const k3_options_t *options);
 const char *k3_options_positional(const k3_options_t *options, size_t i);
+/* Words of the first group; all of them when there was no "--". *parted: there was one. */
+size_t k3_options_first_group(const k3_options_t *options, bool *parted);
 
 /* Prints the options of the table's command, wrapped to 100 columns. */
 void k3_options_help(const k3_option_table_t *table, FILE *out);

@@ -1,0 +1,125 @@
+/* k3bench compare: two sets of records, or the backends of one set. */
+#include <string.h>
+
+#include "bench/commands/command.h"
+#include "bench/commands/records.h"
+#include "bench/plan/phase.h"
+#include "bench/profiles/profile.h"
+#include "bench/report/comparison.h"
+#include "harness/record/document.h"
+
+static k3_status_t read_options(const k3_options_t *options, k3_comparison_t *c,
+                                k3_verdict_rule_t *rule, k3_error_t *err)
+{
+    const k3_profile_t *profile;
+    double              floor;
+    size_t              index;
+
+    c->phase = k3_options_get(options, "phase");
+    c->baseline = k3_options_get(options, "baseline");
+    if (k3_parse_double("floor", k3_options_get(options, "floor"), 0.0, 1000.0, &floor, err) !=
+            K3_OK ||
+        (c->phase != NULL &&
+         k3_parse_name("phase", c->phase, k3_phase_names, &index, err) != K3_OK) ||
+        (c->baseline != NULL && k3_registry_find(c->baseline, &profile, err) != K3_OK)) {
+        return err->status;
+    }
+    if (c->baseline != NULL && c->sides) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "baseline %s: between two sets (A... -- B...) the first set is the base",
+                       c->baseline);
+    }
+    rule->floor = floor / 100.0;
+    return K3_OK;
+}
+
+static k3_status_t add_records(const k3_options_t *options, size_t first, k3_comparison_t *c,
+                               k3_error_t *err)
+{
+    size_t       count = k3_options_positional_count(options);
+    k3_records_t read = {0};
+
+    for (size_t i = 0; i < count && err->status == K3_OK; i++) {
+        json_t *record;
+
+        if (k3_records_read(&read, k3_options_positional(options, i), &record, err) == K3_OK) {
+            k3_comparison_add(c, i < first ? K3_SIDE_BASE : K3_SIDE_NEW, record);
+            json_decref(record);
+        }
+    }
+    k3_records_close(&read);
+    return err->status;
+}
+
+static int fill_markdown(FILE *file, const void *arg)
+{
+    k3_comparison_markdown(arg, file);
+    return 0;
+}
+
+static k3_status_t print(const json_t *document, const char *path, k3_error_t *err)
+{
+    const char *ending = path != NULL ? strrchr(path, '.') : NULL;
+
+    if (path == NULL) {
+        k3_comparison_text(document, stdout);
+        return K3_OK;
+    }
+    if (strcmp(path, "-") == 0 || (ending != NULL && strcmp(ending, ".json") == 0)) {
+        return k3_document_write(document, path, err);
+    }
+    if (ending != NULL && strcmp(ending, ".md") == 0) {
+        return k3_file_write(path, fill_markdown, document, err);
+    }
+    return k3_fail(err, K3_ERR_USAGE, "output: \"%s\" ends in none of .md, .json", path);
+}
+
+static k3_status_t compare(const k3_options_t *options, size_t *worse, k3_error_t *err)
+{
+    k3_verdict_rule_t rule = {.level = 0.95};
+    k3_comparison_t   c = {0};
+    json_t           *document = NULL;
+    size_t            count = k3_options_positional_count(options);
+    size_t            first = k3_options_first_group(options, &c.sides);
+
+    if (first == 0 || (c.sides && first == count)) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "compare: %s: give A... -- B..., or the records of one set",
+                       count == 0 ? "no record given" : "no record on one side of --");
+    }
+    if (read_options(options, &c, &rule, err) == K3_OK && k3_comparison_open(&c, err) == K3_OK &&
+        add_records(options, first, &c, err) == K3_OK &&
+        k3_comparison_judge(&c, &rule, &document, worse, err) == K3_OK) {
+        print(document, k3_options_get(options, "output"), err);
+    }
+    json_decref(document);
+    k3_comparison_close(&c);
+    return err->status;
+}
+
+static int run_compare(int argc, char **argv)
+{
+    k3_error_t    err = K3_ERROR_INIT;
+    k3_options_t *options = NULL;
+    int           help = 0, code;
+    size_t        worse = 0;
+
+    if (k3_command_options(&k3_command_compare, argc, argv, &options, &help, &err) != K3_OK ||
+        help) {
+        return k3_command_end(&err);
+    }
+    compare(options, &worse, &err);
+    k3_options_free(options);
+    code = k3_command_end(&err);
+    return code == 0 && worse > 0 ? k3_exit_code(K3_ERR_CHECK) : code;
+}
+
+const k3_command_t k3_command_compare = {
+    .id = K3_COMMAND_COMPARE,
+    .name = "compare",
+    .usage = "BASE... -- NEW... [OPTIONS]   or   RECORD... [OPTIONS]",
+    .what = "a verdict for each cell: two sets of launches, or backend against backend",
+    .files = true,
+    .groups = true,
+    .run = run_compare,
+};

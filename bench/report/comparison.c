@@ -1,0 +1,463 @@
+#include "bench/report/comparison.h"
+
+#include <string.h>
+
+#include "bench/report/table.h"
+#include "bench/report/values.h"
+#include "harness/base/memory.h"
+
+static const char *const side_names[] = {"base", "new"};
+
+k3_status_t k3_comparison_open(k3_comparison_t *c, k3_error_t *err)
+{
+    c->cells = json_object();
+    c->machines[K3_SIDE_BASE] = json_object();
+    c->machines[K3_SIDE_NEW] = json_object();
+    if (c->cells == NULL || c->machines[K3_SIDE_BASE] == NULL || c->machines[K3_SIDE_NEW] == NULL) {
+        return k3_fail(err, K3_ERR_ENV, "memory is short");
+    }
+    return K3_OK;
+}
+
+void k3_comparison_close(k3_comparison_t *c)
+{
+    json_decref(c->cells);
+    json_decref(c->machines[K3_SIDE_BASE]);
+    json_decref(c->machines[K3_SIDE_NEW]);
+}
+
+/* --- records --------------------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+static json_int_t int_of(const json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
+
+/* What must be equal for two backends to have done the same work. */
+static json_t *work_of(const json_t *cell)
+{
+    const json_t *layout = json_object_get(cell, "layout"), *work = json_object_get(cell, "work");
+    const json_t *tokens = json_object_get(cell, "tokens");
+
+    return json_sprintf("%s tp%lld dp%lld cp%lld n%lld, %lld rows, routing %s, %s",
+                        text_of(json_object_get(cell, "model"), "name"),
+                        (long long)int_of(layout, "tp"), (long long)int_of(layout, "dp"),
+                        (long long)int_of(layout, "cp"), (long long)int_of(layout, "nodes"),
+                        (long long)int_of(tokens, "total"), text_of(work, "routing_hash"),
+                        text_of(cell, "component"));
+}
+
+static json_t *entry_of(k3_comparison_t *c, const json_t *cell)
+{
+    const char *key = text_of(cell, "key");
+    json_t     *entry = json_object_get(c->cells, key);
+    char        backend[32];
+
+    if (entry == NULL) {
+        entry = json_pack("{s:o, s:s, s:{s:[], s:[]}, s:{}, s:{}}", "work", work_of(cell),
+                          "backend", k3_table_backend(cell, backend, sizeof(backend)), "values",
+                          side_names[0], side_names[1], "wrong", "hash");
+        json_object_set_new(c->cells, key, entry);
+    }
+    return entry;
+}
+
+/* The cell's time, or why it has none. */
+static void add_time(const k3_comparison_t *c, k3_side_t side, const json_t *cell, json_t *entry)
+{
+    const char *name = side_names[side], *status = text_of(cell, "status");
+    const char *state = text_of(json_object_get(cell, "check"), "state");
+    const char *phase = c->phase != NULL ? c->phase : k3_table_headline(cell);
+    json_t     *wrong = json_object_get(entry, "wrong");
+    double      us;
+
+    if (strcmp(status, "failed") == 0 || strcmp(state, "wrong") == 0) {
+        json_object_set_new(
+            wrong, name,
+            json_sprintf("%s: %s", status[0] == 'f' ? status : "check", text_of(cell, "reason")));
+    } else if (k3_table_median(cell, phase, &us)) {
+        json_array_append_new(json_object_get(json_object_get(entry, "values"), name),
+                              json_real(us));
+    } else {
+        char key[16];
+
+        snprintf(key, sizeof(key), "no_%s", name);
+        json_object_set_new(entry, key,
+                            strcmp(status, "ok") == 0
+                                ? json_sprintf("it has no phase %s", phase)
+                                : json_sprintf("%s: %s", status, text_of(cell, "reason")));
+    }
+}
+
+void k3_comparison_add(k3_comparison_t *c, k3_side_t side, const json_t *record)
+{
+    const json_t *fingerprint = json_object_get(record, "fingerprint");
+    const json_t *cells = json_object_get(record, "cells"), *cell;
+    size_t        i;
+
+    json_object_set(c->machines[side], text_of(fingerprint, "key"),
+                    json_object_get(fingerprint, "stable"));
+    json_array_foreach(cells, i, cell)
+    {
+        json_t *entry = entry_of(c, cell);
+        json_t *hash = json_object_get(json_object_get(cell, "work"), "routing_hash");
+
+        add_time(c, side, cell, entry);
+        if (json_is_string(hash)) {
+            json_object_set(json_object_get(entry, "hash"), side_names[side], hash);
+        }
+    }
+}
+
+/* --- pairs ----------------------------------------------------------------------------------- */
+
+typedef struct pair {
+    const char   *base_key, *new_key;
+    const json_t *base, *fresh; /* entries; NULL: that side does not know the cell */
+    k3_side_t     base_side, new_side;
+    double       *values;  /* owned: base, then new */
+    const char   *reason;  /* why nothing was judged */
+    k3_verdict_t  verdict; /* then */
+    size_t        at;      /* else: its number among the judged ones */
+} pair_t;
+
+typedef struct pairs {
+    pair_t      *pair;
+    size_t       count;
+    k3_judged_t *judged;
+    size_t       judged_count;
+    char         machine[160]; /* why the sides cannot be compared at all, or "" */
+} pairs_t;
+
+static const json_t *values_of(const json_t *entry, k3_side_t side)
+{
+    return entry == NULL ? NULL
+                         : json_object_get(json_object_get(entry, "values"), side_names[side]);
+}
+
+static const char *wrong_of(const json_t *entry, k3_side_t side)
+{
+    return entry == NULL ? NULL
+                         : json_string_value(
+                               json_object_get(json_object_get(entry, "wrong"), side_names[side]));
+}
+
+static const char *missing_of(const json_t *entry, k3_side_t side)
+{
+    const char *reason = NULL;
+
+    if (entry != NULL) {
+        reason =
+            json_string_value(json_object_get(entry, side == K3_SIDE_BASE ? "no_base" : "no_new"));
+    }
+    return reason != NULL ? reason : "this side does not have the cell";
+}
+
+/* The first stable fact in which the machines differ. */
+static void differing_fact(const json_t *a, const json_t *b, char *text, size_t size)
+{
+    const char *name;
+    json_t     *value;
+
+    json_object_foreach((json_t *)(uintptr_t)a, name, value)
+    {
+        const json_t *other = json_object_get(b, name);
+
+        if (!json_equal(value, other)) {
+            char *x = json_dumps(value, JSON_ENCODE_ANY), *y = json_dumps(other, JSON_ENCODE_ANY);
+
+            snprintf(text, size, "machines differ in %s: %s and %s", name, x != NULL ? x : "?",
+                     y != NULL ? y : "absent");
+            free(x);
+            free(y);
+            return;
+        }
+    }
+    snprintf(text, size, "machines differ");
+}
+
+/* All records must come from one kind of machine. */
+static void compare_machines(const k3_comparison_t *c, char *text, size_t size)
+{
+    const json_t *first = NULL;
+    const char   *key, *first_key = NULL;
+    json_t       *stable;
+
+    text[0] = '\0';
+    for (int side = 0; side < K3_SIDE_COUNT; side++) {
+        json_object_foreach(c->machines[side], key, stable)
+        {
+            if (first_key == NULL) {
+                first_key = key;
+                first = stable;
+            } else if (strcmp(key, first_key) != 0 && text[0] == '\0') {
+                differing_fact(first, stable, text, size);
+            }
+        }
+    }
+}
+
+static void refuse(pair_t *p, k3_verdict_t verdict, const char *reason)
+{
+    p->verdict = verdict;
+    p->reason = reason;
+}
+
+/* Why a pair cannot be judged; reason NULL: it can. */
+static void examine(pair_t *p, const char *machine)
+{
+    const char *wrong_base = wrong_of(p->base, p->base_side);
+    const char *wrong_new = wrong_of(p->fresh, p->new_side);
+    bool        has_base = json_array_size(values_of(p->base, p->base_side)) > 0;
+    bool        has_new = json_array_size(values_of(p->fresh, p->new_side)) > 0;
+    const char *hash_base, *hash_new;
+
+    if (wrong_base != NULL || wrong_new != NULL) {
+        refuse(p, K3_VERDICT_BROKEN, wrong_new != NULL ? wrong_new : wrong_base);
+    } else if (!has_base && has_new) {
+        refuse(p, K3_VERDICT_ADDED, missing_of(p->base, p->base_side));
+    } else if (!has_new) {
+        refuse(p, K3_VERDICT_MISSING, missing_of(p->fresh, p->new_side));
+    } else if (machine[0] != '\0') {
+        refuse(p, K3_VERDICT_INCOMPARABLE, machine);
+    } else {
+        hash_base = text_of(json_object_get(p->base, "hash"), side_names[p->base_side]);
+        hash_new = text_of(json_object_get(p->fresh, "hash"), side_names[p->new_side]);
+        if (strcmp(hash_base, hash_new) != 0) {
+            refuse(p, K3_VERDICT_INCOMPARABLE, "the routing differs (work.routing_hash)");
+        }
+    }
+}
+
+static k3_status_t take_values(pair_t *p, k3_judged_t *item, k3_error_t *err)
+{
+    const json_t *a = values_of(p->base, p->base_side), *b = values_of(p->fresh, p->new_side);
+
+    item->na = json_array_size(a);
+    item->nb = json_array_size(b);
+    if (k3_alloc("launches", item->na + item->nb, sizeof(double), &p->values, err) != K3_OK) {
+        return err->status;
+    }
+    for (size_t i = 0; i < item->na; i++) {
+        p->values[i] = json_real_value(json_array_get(a, i));
+    }
+    for (size_t i = 0; i < item->nb; i++) {
+        p->values[item->na + i] = json_real_value(json_array_get(b, i));
+    }
+    item->a = p->values;
+    item->b = p->values + item->na;
+    return K3_OK;
+}
+
+static k3_status_t add_pair(pairs_t *pairs, pair_t pair, k3_error_t *err)
+{
+    pair_t *p = &pairs->pair[pairs->count++];
+
+    *p = pair;
+    examine(p, pairs->machine);
+    if (p->reason == NULL) {
+        p->at = pairs->judged_count++;
+        take_values(p, &pairs->judged[p->at], err);
+    }
+    return err->status;
+}
+
+static k3_status_t pair_sides(const k3_comparison_t *c, pairs_t *pairs, k3_error_t *err)
+{
+    const char *key;
+    json_t     *entry;
+
+    json_object_foreach(c->cells, key, entry)
+    {
+        if (add_pair(pairs,
+                     (pair_t){key, key, entry, entry, K3_SIDE_BASE, K3_SIDE_NEW, NULL, NULL,
+                              K3_VERDICT_SAME, 0},
+                     err) != K3_OK) {
+            break;
+        }
+    }
+    return err->status;
+}
+
+/* For each work the key of what the others are held against. */
+static json_t *find_baselines(const k3_comparison_t *c)
+{
+    json_t     *found = json_object(), *entry;
+    const char *key;
+
+    json_object_foreach(c->cells, key, entry)
+    {
+        const char *work = text_of(entry, "work");
+        bool wanted = c->baseline == NULL || strcmp(text_of(entry, "backend"), c->baseline) == 0;
+
+        if (wanted && json_object_get(found, work) == NULL) {
+            json_object_set_new(found, work, json_string(key));
+        }
+    }
+    return found;
+}
+
+static k3_status_t pair_backends(const k3_comparison_t *c, pairs_t *pairs, k3_error_t *err)
+{
+    json_t     *baselines = find_baselines(c), *entry;
+    const char *key;
+
+    json_object_foreach(c->cells, key, entry)
+    {
+        const char *base = json_string_value(json_object_get(baselines, text_of(entry, "work")));
+
+        if (base != NULL && strcmp(base, key) == 0) {
+            continue;
+        }
+        if (add_pair(pairs,
+                     (pair_t){base, key, base != NULL ? json_object_get(c->cells, base) : NULL,
+                              entry, K3_SIDE_BASE, K3_SIDE_BASE, NULL, NULL, K3_VERDICT_SAME, 0},
+                     err) != K3_OK) {
+            break;
+        }
+    }
+    /* The names outlive the object: they are keys of c->cells. */
+    for (size_t i = 0; i < pairs->count; i++) {
+        if (pairs->pair[i].base_key != NULL) {
+            pairs->pair[i].base_key =
+                json_object_iter_key(json_object_iter_at(c->cells, pairs->pair[i].base_key));
+        }
+    }
+    json_decref(baselines);
+    return err->status;
+}
+
+/* --- the document ---------------------------------------------------------------------------- */
+
+static json_t *side_json(const json_t *values, double median)
+{
+    json_t *side = json_object();
+
+    k3_set_count(side, "launches", json_array_size(values));
+    if (json_array_size(values) > 0) {
+        k3_set_number(side, "median_us", median);
+    } else {
+        k3_set_null(side, "median_us", "no launch has it");
+    }
+    return side;
+}
+
+static void set_shift(json_t *row, const k3_judged_t *j)
+{
+    k3_set_number(row, "shift_us", j->shift.shift);
+    if (j->median_a != 0.0) {
+        k3_set_number(row, "shift_pct", 100.0 * j->shift.shift / j->median_a);
+    } else {
+        k3_set_null(row, "shift_pct", "the base is 0");
+    }
+    if (j->shift.has_range) {
+        json_object_set_new(
+            row, "ci95_us",
+            json_pack("[o, o]", k3_json_number(j->shift.low), k3_json_number(j->shift.high)));
+    } else {
+        k3_set_null(row, "ci95_us", "too few launches for a 95 % interval");
+    }
+    k3_set_number(row, "floor_us", j->margin);
+    k3_set_number(row, "p", j->test.p);
+    k3_set_number(row, "p_family", j->p_family);
+    k3_set_bool(row, "exact", j->test.exact);
+}
+
+static void set_reason(json_t *row, const k3_judged_t *j)
+{
+    char text[128];
+
+    if (j->verdict != K3_VERDICT_INCONCLUSIVE) {
+        json_object_set_new(row, "reason", json_null());
+        json_object_set_new(row, "launches_needed", json_null());
+        return;
+    }
+    if (j->launches_needed == 0) {
+        snprintf(text, sizeof(text), "too noisy: more than %d launches a side would be needed",
+                 K3_LAUNCHES_MAX);
+        k3_set_null(row, "launches_needed", text);
+    } else {
+        snprintf(text, sizeof(text), "about %zu launches a side would decide", j->launches_needed);
+        k3_set_count(row, "launches_needed", j->launches_needed);
+    }
+    k3_set_text(row, "reason", text);
+}
+
+static json_t *row_json(const pairs_t *pairs, const pair_t *p)
+{
+    const k3_judged_t *j = p->reason == NULL ? &pairs->judged[p->at] : NULL;
+    json_t            *row = json_object();
+
+    k3_set_text(row, "key", p->new_key);
+    k3_set_text(row, "base_key", p->base_key != NULL ? p->base_key : "");
+    k3_set_text(row, "backend", text_of(p->fresh, "backend"));
+    k3_set_text(row, "work", text_of(p->fresh, "work"));
+    k3_set_text(row, "verdict", k3_verdict_names[j != NULL ? j->verdict : p->verdict]);
+    if (j != NULL) {
+        set_reason(row, j);
+        set_shift(row, j);
+    } else {
+        k3_set_text(row, "reason", p->reason);
+    }
+    json_object_set_new(row, side_names[0],
+                        side_json(values_of(p->base, p->base_side), j != NULL ? j->median_a : NAN));
+    json_object_set_new(row, side_names[1],
+                        side_json(values_of(p->fresh, p->new_side), j != NULL ? j->median_b : NAN));
+    return row;
+}
+
+static json_t *document_json(const k3_comparison_t *c, const k3_verdict_rule_t *rule,
+                             const pairs_t *pairs, size_t *counts)
+{
+    json_t *cells = json_array(), *verdicts = json_object();
+
+    for (size_t i = 0; i < pairs->count; i++) {
+        const pair_t *p = &pairs->pair[i];
+
+        counts[p->reason == NULL ? pairs->judged[p->at].verdict : p->verdict]++;
+        json_array_append_new(cells, row_json(pairs, p));
+    }
+    for (int v = 0; v < K3_VERDICT_COUNT; v++) {
+        k3_set_count(verdicts, k3_verdict_names[v], counts[v]);
+    }
+    return json_pack("{s:s, s:s, s:s, s:o, s:f, s:f, s:i, s:s, s:o, s:o}", "schema",
+                     "k3bench.comparison/1", "compares", c->sides ? "sides" : "backends", "phase",
+                     c->phase != NULL ? c->phase : "headline", "baseline",
+                     c->baseline != NULL ? json_string(c->baseline) : json_null(), "level",
+                     rule->level, "floor_pct", 100.0 * rule->floor, "family",
+                     (int)pairs->judged_count, "method",
+                     "Mann-Whitney over launches, Holm over the family, Hodges-Lehmann shift",
+                     "verdicts", verdicts, "cells", cells);
+}
+
+k3_status_t k3_comparison_judge(const k3_comparison_t *c, const k3_verdict_rule_t *rule,
+                                json_t **document_p, size_t *worse, k3_error_t *err)
+{
+    pairs_t pairs = {0};
+    size_t  most = json_object_size(c->cells) + 1, counts[K3_VERDICT_COUNT] = {0};
+
+    compare_machines(c, pairs.machine, sizeof(pairs.machine));
+    if (k3_alloc("pairs", most, sizeof(pair_t), &pairs.pair, err) == K3_OK &&
+        k3_alloc("judgements", most, sizeof(k3_judged_t), &pairs.judged, err) == K3_OK &&
+        (c->sides ? pair_sides : pair_backends)(c, &pairs, err) == K3_OK &&
+        k3_judge(pairs.judged, pairs.judged_count, rule, err) == K3_OK) {
+        *document_p = document_json(c, rule, &pairs, counts);
+        *worse = counts[K3_VERDICT_BROKEN];
+        if (c->sides) {
+            *worse += counts[K3_VERDICT_WORSE] + counts[K3_VERDICT_MISSING];
+        }
+    }
+    for (size_t i = 0; i < pairs.count; i++) {
+        k3_free(pairs.pair[i].values);
+    }
+    k3_free(pairs.judged);
+    k3_free(pairs.pair);
+    return err->status;
+}

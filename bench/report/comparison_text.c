@@ -1,0 +1,250 @@
+/* A comparison as text and as Markdown, from its document alone. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "bench/report/comparison.h"
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+/* Blank where nothing is known, never 0. `digits` behind the point; a sign where it is a difference. */
+static const char *number(const json_t *value, int digits, bool sign, char text[24])
+{
+    double x = json_number_value(value);
+
+    text[0] = '\0';
+    if (json_is_number(value) && sign) {
+        snprintf(text, 24, "%+.*f", digits, x);
+    } else if (json_is_number(value)) {
+        snprintf(text, 24, "%.*f", digits, x);
+    }
+    return text;
+}
+
+/* Small probabilities need their digits in front. */
+static const char *probability(const json_t *row, char text[24])
+{
+    const json_t *p = json_object_get(row, "p_family");
+
+    text[0] = '\0';
+    if (json_is_number(p)) {
+        snprintf(text, 24, "%.3g", json_number_value(p));
+    }
+    return text;
+}
+
+static const char *percent(const json_t *row, char text[24])
+{
+    return number(json_object_get(row, "shift_pct"), 1, true, text);
+}
+
+/* The interval of the shift in percent of the base. */
+static const char *interval(const json_t *row, char text[48])
+{
+    const json_t *ci = json_object_get(row, "ci95_us");
+    double base = json_number_value(json_object_get(json_object_get(row, "base"), "median_us"));
+
+    text[0] = '\0';
+    if (json_is_array(ci) && base > 0.0) {
+        snprintf(text, 48, "%+.1f .. %+.1f",
+                 100.0 * json_number_value(json_array_get(ci, 0)) / base,
+                 100.0 * json_number_value(json_array_get(ci, 1)) / base);
+    }
+    return text;
+}
+
+static const char *median(const json_t *row, const char *side, char text[24])
+{
+    return number(json_object_get(json_object_get(row, side), "median_us"), 1, false, text);
+}
+
+static long long launches(const json_t *row, const char *side)
+{
+    return (long long)json_integer_value(json_object_get(json_object_get(row, side), "launches"));
+}
+
+static bool between_backends(const json_t *document)
+{
+    return strcmp(text_of(document, "compares"), "backends") == 0;
+}
+
+/* What the base is, where it is another cell. */
+static const char *base_of(const json_t *row, char text[96])
+{
+    snprintf(text, 96, "%.*s", (int)strcspn(text_of(row, "base_key"), "/"),
+             text_of(row, "base_key"));
+    return text;
+}
+
+static void print_rule(const json_t *document, FILE *out)
+{
+    fprintf(
+        out,
+        "times of phase %s (lower is better), median over launches; shift: Hodges-Lehmann, with "
+        "its\n95 %% interval; p after Holm over %lld cells; a shift below %g %% is no finding\n",
+        text_of(document, "phase"),
+        (long long)json_integer_value(json_object_get(document, "family")),
+        json_number_value(json_object_get(document, "floor_pct")));
+}
+
+static void print_counts(const json_t *document, FILE *out)
+{
+    const json_t *counts = json_object_get(document, "verdicts");
+    const char   *between = "";
+
+    for (int v = 0; v < K3_VERDICT_COUNT; v++) {
+        long long n = (long long)json_integer_value(json_object_get(counts, k3_verdict_names[v]));
+
+        if (n > 0) {
+            fprintf(out, "%s%lld %s", between, n, k3_verdict_names[v]);
+            between = ", ";
+        }
+    }
+    fprintf(out, "%s\n", between[0] == '\0' ? "no cells" : "");
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+enum { SEGMENTS = 16, LINE = 120 };
+
+/* The key's part number i: between the i-th and the next slash. */
+static const char *segment(const char *key, int i, int *length)
+{
+    for (; i > 0 && *key != '\0'; i--) {
+        key += strcspn(key, "/");
+        key += *key == '/';
+    }
+    *length = (int)strcspn(key, "/");
+    return key;
+}
+
+/* Which parts of the keys tell the cells apart. */
+static void find_varying(const json_t *rows, bool *varies)
+{
+    const char   *first = text_of(json_array_get(rows, 0), "key");
+    const json_t *row;
+    size_t        i;
+
+    memset(varies, 0, SEGMENTS * sizeof(*varies));
+    json_array_foreach(rows, i, row)
+    {
+        for (int s = 0; s < SEGMENTS; s++) {
+            int         a, b;
+            const char *x = segment(first, s, &a), *y = segment(text_of(row, "key"), s, &b);
+
+            varies[s] |= a != b || strncmp(x, y, (size_t)a) != 0;
+        }
+    }
+}
+
+/* The backend, and what else differs between the cells. */
+static void print_name(const json_t *row, const bool *varies, FILE *out)
+{
+    int  length, used;
+    char base[96];
+
+    used = fprintf(out, " %s", text_of(row, "backend"));
+    if (varies == NULL) {
+        fprintf(out, " over %s", base_of(row, base));
+        return;
+    }
+    for (int s = 1; s < SEGMENTS; s++) {
+        const char *part = segment(text_of(row, "key"), s, &length);
+
+        if (varies[s] && length > 0) {
+            if (used + length > LINE - 78) {
+                used = fprintf(out, "\n%12s", "") - 1;
+            }
+            used += fprintf(out, " %.*s", length, part);
+        }
+    }
+}
+
+static void print_row(const json_t *row, const bool *varies, FILE *out)
+{
+    char base[24], fresh[24], shift[24], range[48], p[24];
+
+    fprintf(out, "%-12s %10s %10s %8s %19s %8s %3lld/%-3lld", text_of(row, "verdict"),
+            median(row, "base", base), median(row, "new", fresh), percent(row, shift),
+            interval(row, range), probability(row, p), launches(row, "base"), launches(row, "new"));
+    print_name(row, varies, out);
+    fputc('\n', out);
+    if (text_of(row, "reason")[0] != '\0') {
+        fprintf(out, "%12s %s\n", "", text_of(row, "reason"));
+    }
+}
+
+void k3_comparison_text(const json_t *document, FILE *out)
+{
+    const json_t *rows = json_object_get(document, "cells"), *row;
+    bool          backends = between_backends(document), varies[SEGMENTS];
+    const char   *work = "";
+    size_t        i;
+
+    find_varying(rows, varies);
+    fprintf(out, "%-12s %10s %10s %8s %19s %8s %7s %s\n", "verdict", "base us", "new us", "shift %",
+            "95 % interval", "p", "n", backends ? "backend" : "cell");
+    json_array_foreach(rows, i, row)
+    {
+        if (backends && strcmp(work, text_of(row, "work")) != 0) {
+            work = text_of(row, "work");
+            fprintf(out, "%s\n", work);
+        }
+        print_row(row, backends ? NULL : varies, out);
+    }
+    print_counts(document, out);
+    print_rule(document, out);
+}
+
+/* --- Markdown -------------------------------------------------------------------------------- */
+
+/* A bar would end a column. */
+static void print_cell(const char *text, FILE *out)
+{
+    for (; *text != '\0'; text++) {
+        fprintf(out, *text == '|' ? "\\%c" : "%c", *text);
+    }
+    fputs(" |", out);
+}
+
+void k3_comparison_markdown(const json_t *document, FILE *out)
+{
+    const json_t *rows = json_object_get(document, "cells"), *row;
+    bool          backends = between_backends(document);
+    size_t        i;
+
+    fprintf(
+        out,
+        "| verdict | %s | base us | new us | shift %% | 95 %% interval | p | launches | reason |\n"
+        "|%s---|---|---:|---:|---:|---|---:|---|---|\n",
+        backends ? "backend over base | work" : "cell", backends ? "---|" : "");
+
+    json_array_foreach(rows, i, row)
+    {
+        char base[24], fresh[24], shift[24], range[48], p[24], name[96], label[192];
+
+        fprintf(out, "| %s | ", text_of(row, "verdict"));
+        if (backends) {
+            snprintf(label, sizeof(label), "%s over %s", text_of(row, "backend"),
+                     base_of(row, name));
+            print_cell(label, out);
+            fputs(" ", out);
+            print_cell(text_of(row, "work"), out);
+        } else {
+            print_cell(text_of(row, "key"), out);
+        }
+        fprintf(out, " %s | %s | %s | %s | %s | %lld/%lld | ", median(row, "base", base),
+                median(row, "new", fresh), percent(row, shift), interval(row, range),
+                probability(row, p), launches(row, "base"), launches(row, "new"));
+        print_cell(text_of(row, "reason"), out);
+        fputs("\n", out);
+    }
+    fputs("\n", out);
+    print_counts(document, out);
+    fputs("\n", out);
+    print_rule(document, out);
+}

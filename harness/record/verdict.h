@@ -1,0 +1,54 @@
+/* The verdict on one cell measured twice: the launch is the unit, a value is one launch's median.
+ * Every launch has a bias of its own, so iterations of one launch are no independent samples. */
+#ifndef K3_RECORD_VERDICT_H
+#define K3_RECORD_VERDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "harness/base/ranktest.h"
+
+typedef enum k3_verdict {
+    K3_VERDICT_BETTER,
+    K3_VERDICT_WORSE,
+    K3_VERDICT_SAME,         /* equivalence is shown: the interval lies within the floor */
+    K3_VERDICT_INCONCLUSIVE, /* too few launches, or too noisy ones */
+    K3_VERDICT_INCOMPARABLE, /* other machine, other routing */
+    K3_VERDICT_MISSING,      /* one side has no time for it */
+    K3_VERDICT_ADDED,        /* only the new side has it */
+    K3_VERDICT_BROKEN,       /* a check failed, or the cell did */
+    K3_VERDICT_COUNT
+} k3_verdict_t;
+
+extern const char *const k3_verdict_names[]; /* NULL at the end */
+
+typedef struct k3_verdict_rule {
+    double level;     /* 0.95: error of the family at most 1 - level; coverage of intervals */
+    double floor;     /* a smaller shift than this share of the base is no finding */
+    double floor_abs; /* ... or than this, in the unit of the values */
+} k3_verdict_rule_t;
+
+enum { K3_LAUNCHES_MAX = 1000 }; /* more are not asked for */
+
+/* Times: lower is better. */
+typedef struct k3_judged {
+    const double  *a, *b; /* base and new, one value for each launch */
+    size_t         na, nb;
+    double         median_a, median_b;
+    k3_rank_test_t test;
+    double         p_family; /* after Holm over all items judged together */
+    k3_shift_t     shift;
+    double         margin; /* the floor in the unit of the values */
+    k3_verdict_t   verdict;
+    size_t         launches_needed; /* a side, when inconclusive: an estimate; 0: more than
+                                       K3_LAUNCHES_MAX */
+} k3_judged_t;
+
+/* Judges items with na, nb >= 1 as one family. Values are finite. */
+k3_status_t k3_judge(k3_judged_t *items, size_t count, const k3_verdict_rule_t *rule,
+                     k3_error_t *err);
+
+/* Median of n >= 1 values, in scratch[n] sorted. */
+double k3_median_of(const double *values, size_t n, double *scratch);
+
+#endif

@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# Comparisons: verdicts, what is refused, agreement with scipy, the same bytes twice.
+# S05, S06, S07, S17, U04, U08, U11.
+. "$(dirname "$0")/lib.sh"
+
+# records PREFIX SCRIPT: SCRIPT yields (launch name, {cell key: time, or a status}) for the records to make.
+cat >make.py <<'PYTHON'
+import json, sys
+
+def cell(key, value, hash="0123456789abcdef"):
+    name = key.split("/")[0].split(":")
+    c = {"key": key, "backend": name[0], "mode": name[1] if len(name) > 1 else "", "model": {"name": "tiny"},
+         "layout": {"tp": 2, "dp": 1, "cp": 1, "nodes": 1}, "tokens": {"asked": 4, "min": 4, "max": 4, "total": 8},
+         "component": "region", "status": "ok", "reason": None, "work": {"routing_hash": hash}, "check": {"state": "ok"}, "phases": None}
+    if isinstance(value, str):
+        c["status"], _, c["reason"] = value.partition(" ")
+        c["reason"] = c["reason"] or "because"
+    else:
+        c["phases"] = [{"name": "region", "median": value, "ci95": None, "n": 1}]
+    return c
+
+def record(path, run, cells, machine="0000000000000001", cores=2, hash="0123456789abcdef"):
+    json.dump({"schema": "k3bench.result/1", "run": {"id": run}, "fingerprint": {"key": machine, "stable": {"cpu_model": "x", "cores": cores}},
+               "cells": [cell(k, v, hash) for k, v in cells.items()]}, open(path, "w"))
+
+exec(open(sys.argv[1]).read())
+PYTHON
+cat >sets.py <<'PYTHON'
+for i in range(8):
+    base = {"a/x": 100 + i, "b/x": 50.0 + i / 10, "c/x": 7.0, "d/x": 40 + i, "e/x": 10 + i % 3, "z/x": 0.0}
+    new = {"a/x": 120 + i, "b/x": 40.0 + i / 10, "c/x": 7.0, "e/x": "failed check: wrong", "f/x": 3.0, "z/x": 0.3}
+    record(f"base{i}.json", f"{i:016x}", base)
+    record(f"new{i}.json", f"{i + 100:016x}", new)
+record("other.json", f"{999:016x}", {"a/x": 100.0}, machine="0000000000000002", cores=4)
+record("routed.json", f"{998:016x}", {"a/x": 100.0}, hash="fedcba9876543210")
+record("unsupported.json", f"{997:016x}", {"a/x": "unsupported too wide"})
+PYTHON
+python3 make.py sets.py
+
+single compare base*.json -- new*.json
+expect_rc 1
+expect_text out 'lower is better' '^worse +103\.5 +123\.5 +\+19\.3' '^better ' '^same ' '^missing +40|^missing' '^broken ' '^added '
+expect_no_text out '[Nn]a[Nn]' 'inf'
+single compare base*.json -- new*.json -o first.json
+expect_rc 1
+single compare base*.json -- new*.json -o second.json
+check "the same records, the same bytes" cmp -s first.json second.json
+verdict='.cells[] | select(.key == $k) | .verdict'
+for want in a/x=worse b/x=better c/x=same d/x=missing e/x=broken f/x=added z/x=worse; do
+    check "${want%=*} is ${want#*=}" [ "$(jq -r --arg k "${want%=*}" "$verdict" first.json)" = "${want#*=}" ]
+done
+expect first.json '.schema == "k3bench.comparison/1" and .family == 4 and (.verdicts | .worse == 2 and .better == 1 and .same == 1)'
+expect first.json '.cells[] | select(.key == "z/x") | .shift_pct == null and (.shift_pct_reason | length) > 0'
+expect first.json '.cells[] | select(.key == "d/x") | .new.median_us == null and .new.launches == 0 and (.reason | length) > 0'
+single compare base*.json -- new*.json -o table.md
+check "Markdown has a row for each cell" [ "$(grep -c '^| \(worse\|better\|same\|missing\|broken\|added\) |' table.md)" = 7 ]
+expect_no_text table.md '\| 0\.0 \| 0\.0 \|'
+
+# A set against itself is not given twice; faster is no failure.
+single compare base0.json base1.json -- base1.json
+expect_refused 2 'base1.json' 'already given'
+single compare base[0-3].json -- base[4-7].json
+expect_rc 0
+single compare base0.json -- new0.json --floor 500
+expect_rc 1
+expect_text out '^broken' 'launches a side would decide'
+single compare base0.json -- other.json
+expect_rc 1
+expect_text out '^incomparable' 'cores: 2 and 4'
+single compare base0.json -- routed.json -o routed.out.json
+expect routed.out.json '.cells[] | select(.key == "a/x") | .verdict == "incomparable" and (.reason | test("routing"))'
+single compare base0.json -- unsupported.json -o none.json
+expect none.json '.cells[] | select(.key == "a/x") | .verdict == "missing" and (.reason | test("too wide"))'
+
+# Backend against backend within one set.
+single compare base*.json -o backends.json
+expect_rc 0
+expect backends.json '.compares == "backends" and ([.cells[].base_key] | unique == ["a/x"]) and (.cells | length) == 5'
+expect backends.json '.cells[] | select(.key == "b/x") | .verdict == "better"'
+single compare base*.json --baseline mooncake
+expect_rc 0
+expect_text out 'missing|added'
+
+# Refusals.
+single compare
+expect_refused 2 'no record'
+single compare base0.json --
+expect_refused 2 'one side'
+single compare base0.json -- new0.json --baseline mooncake
+expect_refused 2 'baseline' 'first set'
+single compare base0.json -- new0.json --floor -1
+expect_refused 2 'floor' '-1'
+single compare base0.json -- new0.json --phase regionn
+expect_refused 2 'regionn' 'region'
+single compare base0.json -- new0.json -o x.txt
+expect_refused 2 'x.txt' '\.json'
+single compare base0.json -- nowhere.json
+expect_refused 3 'nowhere.json'
+
+# Agreement with scipy on sets of many shapes.
+for python in python3 /usr/bin/python3 none; do
+    "$python" -c 'import scipy' 2>/dev/null && break
+done
+if [ "$python" != none ]; then
+    cat >shapes.py <<'PYTHON'
+import random
+random.seed(11)
+for n, m, digits in ((4, 4, 9), (8, 8, 9), (5, 7, 9), (12, 9, 9), (20, 20, 1), (8, 8, 0), (40, 35, 9), (50, 50, 0), (3, 3, 9)):
+    for side, count, factor in (("a", n, 1.0), ("b", m, 1.1)):
+        for i in range(count):
+            record(f"s{n}.{m}.{digits}.{side}.{i}.json", f"{random.getrandbits(64):016x}",
+                   {f"{k}/x": round(factor * random.lognormvariate(2, 0.3), digits) for k in "pqr"})
+PYTHON
+    python3 make.py shapes.py
+    for shape in 4.4.9 8.8.9 5.7.9 12.9.9 20.20.1 8.8.0 40.35.9 50.50.0 3.3.9; do
+        single compare s$shape.a.*.json -- s$shape.b.*.json -o "shape.$shape.json"
+    done
+    cat >agree.py <<'PYTHON'
+import glob, itertools, json, sys
+import numpy as np
+from scipy import stats
+bad = 0
+for path in sorted(glob.glob("shape.*.json")):
+    shape = path[6:-5]
+    doc = json.load(open(path))
+    got = {c["key"]: c for c in doc["cells"]}
+    sides = {s: [{c["key"]: c["phases"][0]["median"] for c in json.load(open(f))["cells"]} for f in glob.glob(f"s{shape}.{s}.*.json")] for s in "ab"}
+    ps = {}
+    for key in got:
+        a, b = (np.array([l[key] for l in sides[s]]) for s in "ab")
+        n = len(a) + len(b)
+        ties = len(set(a) | set(b)) < n
+        if n > 60:
+            p = stats.mannwhitneyu(b, a, method="asymptotic").pvalue
+        elif not ties:
+            p = stats.mannwhitneyu(b, a, method="exact").pvalue
+        else:
+            p = None  # scipy's exact method knows no ties
+        d = np.sort((b[:, None] - a[None, :]).ravel())
+        want = {"shift_us": np.median(d)}
+        if p is not None:
+            want["p"] = p
+        ps[key] = got[key]["p"]
+        for name, value in want.items():
+            if not np.isclose(got[key][name], value, rtol=1e-8, atol=1e-12):  # records hold nine digits
+                print(path, key, name, got[key][name], value)
+                bad += 1
+        if n <= 60 and not ties and got[key]["ci95_us"]:
+            low, high = got[key]["ci95_us"]
+            # The interval's ends are differences, as far from both ends of the list.
+            i, j = np.argmin(abs(d - low)), np.argmin(abs(d - high))
+            if i != len(d) - 1 - j:
+                print(path, key, "interval is not symmetric in ranks", i, j)
+                bad += 1
+            # A shift at either end is not rejected, one just outside is.
+            inside = stats.mannwhitneyu(b - (low + high) / 2, a, method="exact").pvalue
+            outside = stats.mannwhitneyu(b - (low - abs(low) * 1e-6 - 1e-6), a, method="exact").pvalue
+            if inside < 0.05 or outside > 0.05:
+                print(path, key, "interval", inside, outside)
+                bad += 1
+    order = sorted(ps, key=lambda k: ps[k])
+    least = 0
+    for i, key in enumerate(order):
+        least = max(least, min(1, ps[key] * (len(order) - i)))
+        if not np.isclose(got[key]["p_family"], least, rtol=1e-8):
+            print(path, key, "Holm", got[key]["p_family"], least)
+            bad += 1
+sys.exit(bad > 0)
+PYTHON
+    check "the statistics agree with scipy" "$python" agree.py
+fi
