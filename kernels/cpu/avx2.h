@@ -14,6 +14,9 @@
 #define K3_AVX2_INLINE K3_AVX2 __attribute__((always_inline)) static inline
 
 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
+void k3_avx2_prepare_e4m3(void); /* once, before the next two */
+void k3_avx2_encode_fp8(const uint16_t *row, size_t n, void *values, void *scales);
+void k3_avx2_encode_mxfp8(const uint16_t *row, size_t n, void *values, void *scales);
 void k3_avx2_decode(k3_format_t format, const void *values, const void *scales, size_t n,
                     float *out);
 void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,

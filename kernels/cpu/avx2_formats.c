@@ -6,81 +6,43 @@
 
 #include <math.h>
 
-/* The two float formats that are rounded to here, as they differ for the code below. */
-typedef struct k3_small_float {
-    float largest;
-    int   shift;    /* fraction bits of f32 that are rounded away */
-    int   bias;     /* exponent of f32 that becomes 0 */
-    float normal;   /* smallest normal number */
-    float step_add; /* added to a smaller one: rounds to the step of the subnormals */
-} k3_small_float_t;
-
-static const k3_small_float_t e4m3 = {448.0f, 20, 120, 0x1p-6f, 0x1p14f};
-static const k3_small_float_t e2m1 = {6.0f, 22, 126, 1.0f, 0x1p22f};
+enum {
+    E2M1_SHIFT = 22, /* fraction bits of f32 that are rounded away */
+    E2M1_BIAS = 126  /* exponent of f32 that becomes 0 */
+};
 
 /* Codes, without sign, of magnitudes that are no NaN, in 32-bit lanes. */
-K3_AVX2_INLINE __m256i round_magnitudes(k3_small_float_t to, __m256 magnitude)
+K3_AVX2_INLINE __m256i e2m1_magnitudes(__m256 magnitude)
 {
-    __m256  limited = _mm256_min_ps(magnitude, _mm256_set1_ps(to.largest));
-    __m256  step = _mm256_set1_ps(to.step_add);
+    __m256  limited = _mm256_min_ps(magnitude, _mm256_set1_ps(6.0f));
+    __m256  step = _mm256_set1_ps(0x1p22f); /* added below 1: rounds to the step of 0.5 */
     __m256i bits = _mm256_castps_si256(limited);
-    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, to.shift), _mm256_set1_epi32(1));
-    int     offset = (1 << (to.shift - 1)) - 1 - (to.bias << 23);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, E2M1_SHIFT), _mm256_set1_epi32(1));
+    int     offset = (1 << (E2M1_SHIFT - 1)) - 1 - (E2M1_BIAS << 23);
     __m256i normal = _mm256_srli_epi32(
-        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(offset))), to.shift);
+        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(offset))), E2M1_SHIFT);
     __m256i small = _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(limited, step)),
                                      _mm256_castps_si256(step));
-    __m256  is_small = _mm256_cmp_ps(limited, _mm256_set1_ps(to.normal), _CMP_LT_OQ);
+    __m256  is_small = _mm256_cmp_ps(limited, _mm256_set1_ps(1.0f), _CMP_LT_OQ);
 
     return _mm256_blendv_epi8(normal, small, _mm256_castps_si256(is_small));
 }
 
-/* What values are divided by. */
-typedef struct k3_divisor {
-    __m256 scale, inverse;
-    bool   exact; /* a power of two: the product with the inverse is the quotient */
-} k3_divisor_t;
-
-/* The quotient of magnitudes to the last bit that matters: the product with the rounded inverse,
- * corrected once by the remainder. That no code differs from that of a true division is tested for
- * every pair of fractions. */
-K3_AVX2_INLINE __m256 divide(__m256 magnitude, k3_divisor_t by)
+/* 1 / 2^(code - 127), code at most 253: the product with it is the quotient. */
+K3_AVX2_INLINE __m256 inverse_of(int code)
 {
-    __m256 quotient = _mm256_mul_ps(magnitude, by.inverse), remainder;
-
-    if (by.exact) {
-        return quotient;
-    }
-    remainder = _mm256_fnmadd_ps(quotient, by.scale, magnitude);
-    return _mm256_fmadd_ps(remainder, by.inverse, quotient);
+    return _mm256_castsi256_ps(_mm256_set1_epi32((254 - code) << 23));
 }
 
-K3_AVX2_INLINE k3_divisor_t divisor(float scale)
-{
-    k3_divisor_t by = {_mm256_set1_ps(scale), _mm256_set1_ps(1.0f / scale), false};
-
-    return by;
-}
-
-/* The scale 2^(code - 127), code at most 253. */
-K3_AVX2_INLINE k3_divisor_t power_divisor(int code)
-{
-    k3_divisor_t by = {.inverse = _mm256_castsi256_ps(_mm256_set1_epi32((254 - code) << 23)),
-                       .exact = true};
-
-    return by;
-}
-
-/* Codes of 16 bf16 values in 16-bit lanes, the sign in bit `sign`. */
-K3_AVX2_INLINE __m256i round_values(k3_small_float_t to, int sign, __m256i bf16, k3_divisor_t by)
+/* Codes of 16 bf16 values in 16-bit lanes, the sign in bit 3. */
+K3_AVX2_INLINE __m256i round_e2m1(__m256i bf16, __m256 inverse)
 {
     __m256i     top = _mm256_and_si256(bf16, _mm256_set1_epi16((short)0x8000));
     k3_f32x16_t wide = k3_widen(_mm256_xor_si256(bf16, top));
-    __m256i     low = round_magnitudes(to, divide(wide.low, by));
-    __m256i     high = round_magnitudes(to, divide(wide.high, by));
-    __m256i     codes = _mm256_packus_epi32(low, high);
+    __m256i     codes = _mm256_packus_epi32(e2m1_magnitudes(_mm256_mul_ps(wide.low, inverse)),
+                                            e2m1_magnitudes(_mm256_mul_ps(wide.high, inverse)));
 
-    return _mm256_or_si256(codes, _mm256_srli_epi16(top, 15 - sign));
+    return _mm256_or_si256(codes, _mm256_srli_epi16(top, 12));
 }
 
 K3_AVX2_INLINE __m256i join_bytes(__m256i first, __m256i second)
@@ -122,53 +84,12 @@ K3_AVX2_INLINE uint16_t largest(const uint16_t *row, size_t n)
     return (uint16_t)~_mm_extract_epi16(_mm_minpos_epu16(inverted), 0);
 }
 
-K3_AVX2_INLINE void encode_e4m3(const uint16_t *row, size_t n, k3_divisor_t by, uint8_t *codes)
-{
-    for (size_t i = 0; i < n; i += 32) {
-        __m256i a = k3_load_u16(row + i, n - i);
-        __m256i b = k3_load_u16(row + i + (n - i > 16 ? 16 : 0), rest(n, i + 16));
-
-        store_bytes(codes + i, n - i,
-                    join_bytes(round_values(e4m3, 7, a, by), round_values(e4m3, 7, b, by)));
-    }
-}
-
-K3_AVX2_INLINE void encode_fp8(const uint16_t *row, size_t n, uint8_t *codes, void *scales,
-                               size_t group)
-{
-    uint16_t max = largest(row, n);
-    float    amax = k3_bf16_to_f32(max);
-    float    scale = max >= 0x7f80 ? NAN : (amax < 1e-4f ? 1e-4f : amax) / 448.0f;
-
-    memcpy((char *)scales + group * sizeof scale, &scale, sizeof scale);
-    if (max >= 0x7f80) {
-        memset(codes, 0x7f, n);
-    } else {
-        encode_e4m3(row, n, divisor(scale), codes);
-    }
-}
-
-K3_AVX2_INLINE void encode_mxfp8(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scale)
-{
-    uint16_t max = largest(row, n);
-    int      exponent = (max >> 7) - 8 + ((max & 0x7f) > 0x60);
-
-    if (max >= 0x7f80) {
-        memset(codes, 0x7f, n);
-        *scale = 255;
-        return;
-    }
-    exponent = exponent < 0 ? 0 : exponent;
-    *scale = (uint8_t)exponent;
-    encode_e4m3(row, n, power_divisor(exponent), codes);
-}
-
 K3_AVX2_INLINE void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scale)
 {
-    uint16_t     max = largest(row, n);
-    int          exponent = (max >> 7) - 2;
-    __m256i      a, b, nibbles;
-    k3_divisor_t by;
+    uint16_t max = largest(row, n);
+    int      exponent = (max >> 7) - 2;
+    __m256i  a, b, nibbles;
+    __m256   inverse;
 
     if (max >= 0x7f80) {
         memset(codes, 0x77, (n + 1) / 2);
@@ -177,12 +98,25 @@ K3_AVX2_INLINE void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, 
     }
     exponent = exponent < 0 ? 0 : exponent;
     *scale = (uint8_t)exponent;
-    by = power_divisor(exponent);
-    a = round_values(e2m1, 3, k3_load_u16(row, n), by);
-    b = round_values(e2m1, 3, k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16)), by);
+    inverse = inverse_of(exponent);
+    a = round_e2m1(k3_load_u16(row, n), inverse);
+    b = round_e2m1(k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16)), inverse);
     nibbles = _mm256_maddubs_epi16(join_bytes(a, b), _mm256_set1_epi16(0x1001));
     nibbles = _mm256_permute4x64_epi64(_mm256_packus_epi16(nibbles, nibbles), 0x08);
     store_bytes(codes, (n + 1) / 2, nibbles);
+}
+
+/* Whole groups, of a constant length, have no branches inside. */
+K3_AVX2_INLINE void encode_mxfp4_row(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scales)
+{
+    size_t i = 0;
+
+    for (; i + 32 <= n; i += 32) {
+        encode_mxfp4(row + i, 32, codes + i / 2, scales + i / 32);
+    }
+    if (i < n) {
+        encode_mxfp4(row + i, n - i, codes + i / 2, scales + i / 32);
+    }
 }
 
 K3_AVX2_INLINE __m256i to_int8_range(__m256 value, __m256 scale)
@@ -214,44 +148,18 @@ K3_AVX2_INLINE void encode_int8(const uint16_t *row, size_t n, uint8_t *codes, v
     }
 }
 
-K3_AVX2_INLINE void encode_group(k3_format_t format, const uint16_t *row, size_t n, uint8_t *codes,
-                                 void *scales, size_t group)
-{
-    if (format == K3_FORMAT_FP8) {
-        encode_fp8(row, n, codes, scales, group);
-    } else if (format == K3_FORMAT_MXFP8) {
-        encode_mxfp8(row, n, codes, (uint8_t *)scales + group);
-    } else {
-        encode_mxfp4(row, n, codes, (uint8_t *)scales + group);
-    }
-}
-
-/* `format` and `step` are constants, so that whole groups have no branches inside. */
-K3_AVX2_INLINE void encode_groups(k3_format_t format, size_t step, const uint16_t *row, size_t n,
-                                  uint8_t *codes, void *scales)
-{
-    size_t packed = format == K3_FORMAT_MXFP4 ? 2 : 1, group = 0, i = 0;
-
-    for (; i + step <= n; i += step, group++) {
-        encode_group(format, row + i, step, codes + i / packed, scales, group);
-    }
-    if (i < n) {
-        encode_group(format, row + i, n - i, codes + i / packed, scales, group);
-    }
-}
-
 K3_AVX2 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, void *values,
                             void *scales)
 {
     switch (format) {
     case K3_FORMAT_FP8:
-        encode_groups(K3_FORMAT_FP8, 128, row, n, values, scales);
+        k3_avx2_encode_fp8(row, n, values, scales);
         break;
     case K3_FORMAT_MXFP8:
-        encode_groups(K3_FORMAT_MXFP8, 32, row, n, values, scales);
+        k3_avx2_encode_mxfp8(row, n, values, scales);
         break;
     case K3_FORMAT_MXFP4:
-        encode_groups(K3_FORMAT_MXFP4, 32, row, n, values, scales);
+        encode_mxfp4_row(row, n, values, scales);
         break;
     case K3_FORMAT_INT8:
         encode_int8(row, n, values, scales);

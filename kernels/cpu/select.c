@@ -1,7 +1,8 @@
 /* The kernels of this CPU, chosen at run time. */
+#include <pthread.h>
 #include <string.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/avx2.h"
 
 const char *const k3_kernels_isa_names[] = {"auto", "avx2", "scalar", NULL};
 
@@ -10,6 +11,9 @@ static const k3_kernels_t *avx2_if_usable(void)
 #if defined(__x86_64__)
     /* F16C, older than AVX2, is in every CPU with it; not every compiler can ask for it. */
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+        pthread_once(&once, k3_avx2_prepare_e4m3);
         return &k3_kernels_avx2;
     }
 #endif

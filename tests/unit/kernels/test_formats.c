@@ -1,13 +1,5 @@
 /* Number formats: scalar codecs against their definition, vector code against the scalar one. */
-#include "support.h"
-
-static double e4m3_value(unsigned code)
-{
-    double fraction = code & 7, sign = (code & 0x80) != 0 ? -1 : 1;
-    int    exponent = (int)(code >> 3 & 15);
-
-    return sign * (exponent == 0 ? ldexp(fraction, -9) : ldexp(8 + fraction, exponent - 10));
-}
+#include "formats.h"
 
 static const double e2m1_values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
 
@@ -121,11 +113,6 @@ static void test_sizes(void **state)
     assert_null(k3_format_names[K3_FORMAT_COUNT]);
 }
 
-static uint16_t bf16(float value)
-{
-    return k3_f32_to_bf16(value);
-}
-
 static void check_fp8(const k3_kernels_t *kernels)
 {
     uint16_t row[128] = {bf16(224), bf16(-1), bf16(0.5f), bf16(56)};
@@ -214,34 +201,6 @@ static void test_by_hand(void **state)
     }
 }
 
-/* Encodes by both and compares every byte; decodes by both and compares every bit but NaN payloads.
- */
-static void compare(const k3_kernels_t *vector, k3_format_t format, const uint16_t *row, size_t n)
-{
-    const k3_kernels_t *scalar = k3_kernels_cpu("scalar");
-    size_t              bytes = k3_format_value_bytes(format, n);
-    size_t              scales = k3_format_scale_bytes(format, n);
-    uint8_t            *codes[2] = {block(bytes), block(bytes)};
-    void               *scale[2] = {block(scales), block(scales)};
-    float              *out[2] = {block(sizeof(float) * n), block(sizeof(float) * n)};
-
-    scalar->encode(format, row, n, codes[0], scale[0]);
-    vector->encode(format, row, n, codes[1], scale[1]);
-    assert_memory_equal(codes[0], codes[1], bytes);
-    assert_memory_equal(scale[0], scale[1], scales);
-    scalar->decode(format, codes[0], scale[0], n, out[0]);
-    vector->decode(format, codes[0], scale[0], n, out[1]);
-    for (size_t i = 0; i < n; i++) {
-        assert_true((isnan(out[0][i]) && isnan(out[1][i])) ||
-                    memcmp(&out[0][i], &out[1][i], sizeof(float)) == 0);
-    }
-    for (int i = 0; i < 2; i++) {
-        free(codes[i]);
-        free(scale[i]);
-        free(out[i]);
-    }
-}
-
 static void test_vector_random(void **state)
 {
     static const size_t sizes[] = {2,  8,   14,  16,  18,  30,  32,  34,   62,   64,
@@ -294,6 +253,7 @@ static void test_vector_fixed_divisor(void **state)
             row[i] = (uint16_t)(i <= bits ? bits - i : 0);
         }
         compare(vector, K3_FORMAT_FP8, row, 128);
+        compare(vector, K3_FORMAT_MXFP8, row, 128);
     }
 }
 
