@@ -232,6 +232,21 @@ static void md_cell(const json_t *cell, FILE *out)
     fputs(" |\n", out);
 }
 
+/* Who holds the cell back, with the evidence. */
+static void md_pattern(const json_t *cell, FILE *out)
+{
+    const json_t *pattern = json_object_get(cell, "pattern");
+    char          backend[32];
+
+    if (json_is_object(pattern) && strcmp(text_of(pattern, "name"), "none") != 0) {
+        fputs("- ", out);
+        md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
+        fputs(" ", out);
+        md_text(text_of(pattern, "text"), out);
+        fputs("\n", out);
+    }
+}
+
 static void md_record(const json_t *document, FILE *out)
 {
     const json_t *run = json_object_get(document, "run"),
@@ -273,6 +288,7 @@ static void md_record(const json_t *document, FILE *out)
             md_text(text_of(cell, "reason"), out);
             fputs("\n", out);
         }
+        md_pattern(cell, out);
     }
 }
 

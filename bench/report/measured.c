@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "bench/report/pattern.h"
 #include "bench/report/record.h"
 #include "bench/report/values.h"
 
@@ -296,6 +297,13 @@ static json_t *record_setup(const k3_measurement_t *m)
     return rows;
 }
 
+static void set_pattern(json_t *o, const k3_cell_t *cell)
+{
+    json_t *pattern = k3_pattern_of(o, cell->node_of);
+
+    json_object_set_new(o, "pattern", pattern != NULL ? pattern : json_null());
+}
+
 void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
                         const k3_measurement_t *m, k3_check_mode_t mode)
 {
@@ -323,6 +331,7 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
     } else {
         k3_set_null(o, "waits", "this engine waits for no signals");
     }
+    set_pattern(o, cell);
     json_object_set_new(o, "setup", record_setup(m));
     json_object_set_new(json_object_get(o, "memory"), "allocated_bytes", count(m->allocated_bytes));
     json_object_set_new(json_object_get(o, "memory"), "timed_allocations",

@@ -526,12 +526,39 @@ static void note_transport(notes_t *n, const json_t *cell)
     }
 }
 
+/* Who holds the cell back, in short; the record and Markdown have the evidence. */
+static void note_pattern(notes_t *n, const json_t *cell)
+{
+    const json_t *pattern = json_object_get(cell, "pattern");
+    const json_t *lane = json_object_get(pattern, "lane");
+    const char   *name = text_of(pattern, "name");
+    char          who[64] = "";
+
+    if (name[0] == '\0' || strcmp(name, "none") == 0) {
+        return;
+    }
+    if (json_is_array(lane)) {
+        snprintf(who, sizeof(who), "%lld->%lld QP %lld",
+                 (long long)json_integer_value(json_array_get(lane, 0)),
+                 (long long)json_integer_value(json_array_get(lane, 1)),
+                 (long long)json_integer_value(json_array_get(lane, 2)));
+    } else {
+        bool node = json_is_integer(json_object_get(pattern, "node"));
+
+        snprintf(who, sizeof(who), "%s %lld", node ? "node" : "rank",
+                 int_of(pattern, node ? "node" : "rank"));
+    }
+    note(n, "%s: %s, %.0f %% of the %s", name, who,
+         100.0 * json_number_value(json_object_get(pattern, "share")), text_of(pattern, "phase"));
+}
+
 static void print_notes(const json_t *cell, FILE *out)
 {
     char    backend[32];
     notes_t n = start_notes(k3_table_backend(cell, backend, sizeof(backend)), out);
 
     note_slowest(&n, cell);
+    note_pattern(&n, cell);
     note_choices(&n, cell);
     note_imbalance(&n, cell);
     note_transport(&n, cell);

@@ -11,6 +11,8 @@ expect late.json '.cells[] | range(8) as $dst | select($dst != 4)
     | ([waits | select(.phase == "dispatch" and .dst == $dst)] | max_by(.sum_us)).src == 4'
 expect late.json '.cells[] | waits | select(.phase == "dispatch" and .src == 4 and .dst != 4)
     | .count == 8 * 4 and .max_us >= 20000 and .sum_us >= 8 * 4 * 20000 and .max_us * .count >= .sum_us'
+expect late.json '.cells[].pattern | .name == "late rank" and .rank == 4 and .phase == "dispatch" and .excess_us > 15000'
+expect_text out 'late rank: rank 4, [0-9]+ % of the dispatch'
 # It is late, its transfers are not slow.
 expect late.json '.cells[] | phase("dispatch_send") | .slowest_rank == 4 and .min >= 30000 and .n == 8'
 expect late.json '.cells[] | phase("dispatch") | .min >= 30000'
@@ -41,6 +43,7 @@ expect lane.json '.cells[] | [lanes | select(.messages > 0)]
       and ($slow | map(.p99_us) | max) > 100 * ($rest | map(.p99_us) | sort | .[length / 2 | floor])'
 expect lane.json '.cells[] | ([lanes | select(.messages > 0)] | max_by(.p99_us)) | [.src, .dst, .qp] == [0, 5, 2]'
 expect_text out 'slowest QP: (dispatch|combine) 0->5 QP 2'
+expect lane.json '.cells[].pattern | .name == "slow lane" and .lane == [0, 5, 2]'
 
 # Such a lane or phase must exist.
 launch 8 run "${base[@]}" --backend mooncake --fault slow-qp:0:5:99:3 --out no.json

@@ -1,0 +1,475 @@
+#include "bench/report/pattern.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/report/table.h"
+#include "bench/report/values.h"
+#include "harness/base/memory.h"
+
+enum {
+    LANE_PHASE,
+    LANE_SRC,
+    LANE_DST,
+    LANE_QP,
+    LANE_KIND,
+    LANE_MESSAGES,
+    LANE_WIRE = 9,
+    LANE_P50 = 13
+};
+enum { WAIT_PHASE, WAIT_DST, WAIT_SRC, WAIT_SUM, WAIT_MAX, WAIT_COUNT, RANKS_MAX = 1 << 14 };
+
+/* A finding must explain this share of its phase, and stand out from the spread of the others. */
+static const double least_share = 0.2, least_ratio = 3.0, least_deviations = 6.0;
+
+typedef struct finding {
+    const char *name, *phase;
+    int         rank, node, lane[3]; /* -1: does not apply */
+    double      excess_us, share;
+    char        text[200];
+} finding_t;
+
+typedef struct view {
+    const json_t *cell;
+    const int    *nodes;
+    const char   *phase;
+    double        phase_us;
+    int           ranks;
+    double       *wait;    /* [dst][src] mean us; NaN: unknown */
+    double       *scratch; /* [2 ranks + ...] */
+    double       *effect;  /* [ranks] */
+    double       *load;    /* [ranks] bytes that reach a rank in the dispatch */
+} view_t;
+
+static const json_t *item(const json_t *row, int column)
+{
+    return json_array_get(row, (size_t)column);
+}
+
+static const json_t *rows_of(const json_t *cell, const char *name)
+{
+    return json_object_get(json_object_get(cell, name), "rows");
+}
+
+static bool of_phase(const json_t *row, const char *phase)
+{
+    const char *name = json_string_value(item(row, 0));
+
+    return name != NULL && strcmp(name, phase) == 0;
+}
+
+static int rank_at(const json_t *row, int column)
+{
+    return (int)json_integer_value(item(row, column));
+}
+
+/* --- robust numbers -------------------------------------------------------------------------- */
+
+static int by_value(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+
+    return (a > b) - (a < b);
+}
+
+static double median(double *values, int n)
+{
+    if (n == 0) {
+        return NAN;
+    }
+    qsort(values, (size_t)n, sizeof(double), by_value);
+    return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2.0;
+}
+
+/* Median of values[n] without entry `skip`, and their standard deviation by the median absolute one. */
+static double middle_of_others(const double *values, int n, int skip, double *scratch,
+                               double *deviation)
+{
+    double center;
+    int    m = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (i != skip && isfinite(values[i])) {
+            scratch[m++] = values[i];
+        }
+    }
+    center = median(scratch, m);
+    for (int i = 0; i < m; i++) {
+        scratch[i] = fabs(scratch[i] - center);
+    }
+    *deviation = 1.4826 * median(scratch, m);
+    return center;
+}
+
+/* --- waits ----------------------------------------------------------------------------------- */
+
+/* The mean without the longest one: a single hiccup is no pattern. */
+static double usual_wait(const json_t *row)
+{
+    double n = json_number_value(item(row, WAIT_COUNT));
+    double sum = json_number_value(item(row, WAIT_SUM));
+
+    return n > 2.0 ? (sum - json_number_value(item(row, WAIT_MAX))) / (n - 1.0) : sum / n;
+}
+
+static void read_waits(view_t *v)
+{
+    const json_t *rows = rows_of(v->cell, "waits"), *row;
+    size_t        i;
+
+    for (int at = 0; at < v->ranks * v->ranks; at++) {
+        v->wait[at] = NAN;
+    }
+    json_array_foreach(rows, i, row)
+    {
+        int dst = rank_at(row, WAIT_DST), src = rank_at(row, WAIT_SRC);
+
+        if (of_phase(row, v->phase) && dst >= 0 && dst < v->ranks && src >= 0 && src < v->ranks &&
+            json_integer_value(item(row, WAIT_COUNT)) > 0) {
+            v->wait[dst * v->ranks + src] = usual_wait(row);
+        }
+    }
+}
+
+/* Median over the other ranks of the waits for (by_source) or of each rank. The own signals do not
+ * count. */
+static void wait_effects(view_t *v, bool by_source)
+{
+    for (int r = 0; r < v->ranks; r++) {
+        int m = 0;
+
+        for (int other = 0; other < v->ranks; other++) {
+            double w = by_source ? v->wait[other * v->ranks + r] : v->wait[r * v->ranks + other];
+
+            if (other != r && isfinite(w)) {
+                v->scratch[m++] = w;
+            }
+        }
+        v->effect[r] = median(v->scratch, m);
+    }
+}
+
+static int largest(const double *values, int n)
+{
+    int best = -1;
+
+    for (int i = 0; i < n; i++) {
+        if (isfinite(values[i]) && (best < 0 || values[i] > values[best])) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Whether entry `at` stands out; *excess: by how much above the others' median. */
+static bool stands_out(const view_t *v, int at, double *excess)
+{
+    double deviation, center;
+
+    center = middle_of_others(v->effect, v->ranks, at, v->scratch, &deviation);
+    *excess = v->effect[at] - center;
+    return isfinite(*excess) && *excess >= least_share * v->phase_us &&
+           *excess >= least_deviations * deviation;
+}
+
+/* A lane apart from all others of its kind is a cause; ranks that are late because of it are its
+ * consequence, and their waits add up to more than the lane's own time. */
+static double weight(const finding_t *f)
+{
+    return f->lane[0] >= 0 ? 10.0 * f->excess_us : f->excess_us;
+}
+
+static void keep(finding_t *best, const finding_t *f)
+{
+    if (best->name == NULL || weight(f) > weight(best)) {
+        *best = *f;
+    }
+}
+
+static finding_t finding(const view_t *v, const char *name, double excess)
+{
+    return (finding_t){.name = name,
+                       .phase = v->phase,
+                       .rank = -1,
+                       .node = -1,
+                       .lane = {-1, -1, -1},
+                       .excess_us = excess,
+                       .share = excess / v->phase_us};
+}
+
+/* --- slow node ------------------------------------------------------------------------------- */
+
+/* Every rank of the node is later than every other one: by most of the distance between the means of the
+ * two, *excess. */
+static bool node_is_late(const view_t *v, int node, double *excess)
+{
+    double least = INFINITY, most = -INFINITY, in = 0.0, out = 0.0;
+    int    inside = 0, outside = 0;
+
+    for (int r = 0; r < v->ranks; r++) {
+        if (!isfinite(v->effect[r])) {
+            continue;
+        }
+        if (v->nodes[r] == node) {
+            least = fmin(least, v->effect[r]);
+            in += v->effect[r];
+            inside++;
+        } else {
+            most = fmax(most, v->effect[r]);
+            out += v->effect[r];
+            outside++;
+        }
+    }
+    *excess = inside > 1 && outside > 1 ? in / inside - out / outside : 0.0;
+    return *excess >= least_share * v->phase_us && least - most >= 0.5 * *excess;
+}
+
+static bool find_node(view_t *v, finding_t *best)
+{
+    int       top = largest(v->effect, v->ranks);
+    double    excess;
+    finding_t f;
+
+    if (v->nodes == NULL || top < 0 || !node_is_late(v, v->nodes[top], &excess)) {
+        return false;
+    }
+    f = finding(v, "slow node", excess);
+    f.node = v->nodes[top];
+    snprintf(f.text, sizeof(f.text),
+             "slow node: node %d; the %s signals of all its ranks come %.3g us after those of the "
+             "others (%.0f %% of the phase)",
+             f.node, v->phase, excess, 100.0 * f.share);
+    keep(best, &f);
+    return true;
+}
+
+/* --- late rank, slow receiver ---------------------------------------------------------------- */
+
+/* Load of a rank over the mean of all. */
+static double relative_load(const view_t *v, int rank)
+{
+    double sum = 0.0;
+
+    for (int r = 0; r < v->ranks; r++) {
+        sum += v->load[r];
+    }
+    return sum > 0.0 ? v->load[rank] * v->ranks / sum : 1.0;
+}
+
+static void find_late_rank(view_t *v, finding_t *best)
+{
+    int       top = largest(v->effect, v->ranks);
+    double    excess, load;
+    finding_t f;
+
+    if (top < 0 || !stands_out(v, top, &excess)) {
+        return;
+    }
+    load = relative_load(v, top);
+    f = finding(v, load >= 1.5 ? "skewed routing" : "late rank", excess);
+    f.rank = top;
+    snprintf(
+        f.text, sizeof(f.text),
+        "%s: rank %d; the others wait %.3g us for its %s signals, %.3g us longer than for the rest"
+        " (%.0f %% of the phase); it receives %.2f times the mean bytes",
+        f.name, top, v->effect[top], v->phase, excess, 100.0 * f.share, load);
+    keep(best, &f);
+}
+
+static void find_receiver(view_t *v, finding_t *best)
+{
+    int       top;
+    double    excess;
+    finding_t f;
+
+    wait_effects(v, false);
+    top = largest(v->effect, v->ranks);
+    if (top < 0 || !stands_out(v, top, &excess)) {
+        return;
+    }
+    f = finding(v, "slow receiver", excess);
+    f.rank = top;
+    snprintf(f.text, sizeof(f.text),
+             "slow receiver: rank %d; it waits %.3g us for the %s signals of every source, %.3g us "
+             "longer than the others do (%.0f %% of the phase)",
+             top, v->effect[top], v->phase, excess, 100.0 * f.share);
+    keep(best, &f);
+}
+
+/* --- slow lane ------------------------------------------------------------------------------- */
+
+typedef struct lanes {
+    const json_t *rows;
+    double       *p50; /* of the lanes of one kind in the phase */
+    int           count;
+} lanes_t;
+
+static bool is_lane(const view_t *v, const json_t *row, const char *kind)
+{
+    const char *name = json_string_value(item(row, LANE_KIND));
+
+    return of_phase(row, v->phase) && name != NULL && strcmp(name, kind) == 0 &&
+           json_is_number(item(row, LANE_P50));
+}
+
+static void find_lane_of_kind(view_t *v, const char *kind, lanes_t *l, finding_t *best)
+{
+    const json_t *row, *worst = NULL;
+    double        most = 0.0, usual, excess;
+    size_t        i;
+    finding_t     f;
+
+    l->count = 0;
+    json_array_foreach(l->rows, i, row)
+    {
+        if (is_lane(v, row, kind)) {
+            double p50 = json_number_value(item(row, LANE_P50));
+
+            l->p50[l->count++] = p50;
+            if (worst == NULL || p50 > most) {
+                most = p50;
+                worst = row;
+            }
+        }
+    }
+    usual = median(l->p50, l->count);
+    excess = worst != NULL ? (most - usual) * json_number_value(item(worst, LANE_MESSAGES)) : 0.0;
+    /* The second slowest must not be like it: that would be no single lane. */
+    if (l->count < 4 || most < least_ratio * usual || most < 2.0 * l->p50[l->count - 2] ||
+        excess < 0.02 * v->phase_us) {
+        return;
+    }
+    f = finding(v, "slow lane", excess);
+    f.lane[0] = rank_at(worst, LANE_SRC);
+    f.lane[1] = rank_at(worst, LANE_DST);
+    f.lane[2] = rank_at(worst, LANE_QP);
+    snprintf(
+        f.text, sizeof(f.text),
+        "slow lane: %s %d->%d QP %d; a message takes %.3g us there (median), %.3g us on the other "
+        "%s lanes (%.0f %% of the phase)",
+        v->phase, f.lane[0], f.lane[1], f.lane[2], most, usual, kind, 100.0 * f.share);
+    keep(best, &f);
+}
+
+static void find_lane(view_t *v, finding_t *best)
+{
+    static const char *const kinds[] = {"self", "p2p", "qp"};
+    k3_error_t               err = K3_ERROR_INIT;
+    lanes_t                  l = {.rows = rows_of(v->cell, "qps")};
+
+    if (json_array_size(l.rows) > 0 &&
+        k3_alloc("lanes", json_array_size(l.rows), sizeof(double), &l.p50, &err) == K3_OK) {
+        for (int k = 0; k < 3; k++) {
+            find_lane_of_kind(v, kinds[k], &l, best);
+        }
+        k3_free(l.p50);
+    }
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+static void read_load(view_t *v)
+{
+    const json_t *rows = rows_of(v->cell, "qps"), *row;
+    size_t        i;
+
+    json_array_foreach(rows, i, row)
+    {
+        int dst = rank_at(row, LANE_DST);
+
+        if (of_phase(row, "dispatch") && dst >= 0 && dst < v->ranks) {
+            v->load[dst] += json_number_value(item(row, LANE_WIRE));
+        }
+    }
+}
+
+static json_t *finding_json(const finding_t *f)
+{
+    json_t *o = json_object();
+
+    k3_set_text(o, "name", f->name != NULL ? f->name : "none");
+    if (f->name == NULL) {
+        k3_set_text(o, "text", "no rank, node or lane stands out");
+        return o;
+    }
+    k3_set_text(o, "phase", f->phase);
+    if (f->rank >= 0) {
+        k3_set_count(o, "rank", (uint64_t)f->rank);
+    }
+    if (f->node >= 0) {
+        k3_set_count(o, "node", (uint64_t)f->node);
+    }
+    if (f->lane[0] >= 0) {
+        json_object_set_new(o, "lane", json_pack("[i, i, i]", f->lane[0], f->lane[1], f->lane[2]));
+    }
+    k3_set_number(o, "excess_us", f->excess_us);
+    k3_set_number(o, "share", f->share);
+    k3_set_text(o, "text", f->text);
+    return o;
+}
+
+static k3_status_t open_view(view_t *v, k3_error_t *err)
+{
+    uint64_t n = (uint64_t)v->ranks;
+
+    k3_alloc("wait matrix", n * n, sizeof(double), &v->wait, err);
+    if (err->status == K3_OK) {
+        k3_alloc("waits", n, sizeof(double), &v->scratch, err);
+    }
+    if (err->status == K3_OK) {
+        k3_alloc("waits", n, sizeof(double), &v->effect, err);
+    }
+    if (err->status == K3_OK) {
+        k3_alloc("loads", n, sizeof(double), &v->load, err);
+    }
+    return err->status;
+}
+
+static void close_view(view_t *v)
+{
+    k3_free(v->load);
+    k3_free(v->effect);
+    k3_free(v->scratch);
+    k3_free(v->wait);
+}
+
+static void look_at_phase(view_t *v, const char *phase, finding_t *best)
+{
+    v->phase = phase;
+    if (!k3_table_median(v->cell, phase, &v->phase_us) || v->phase_us <= 0.0) {
+        return;
+    }
+    read_waits(v);
+    wait_effects(v, true);
+    if (!find_node(v, best)) {
+        find_late_rank(v, best);
+    }
+    find_receiver(v, best);
+    find_lane(v, best);
+}
+
+json_t *k3_pattern_of(const json_t *cell, const int *nodes)
+{
+    const json_t *layout = json_object_get(cell, "layout");
+    finding_t     best = {0};
+    k3_error_t    err = K3_ERROR_INIT;
+    view_t        v = {.cell = cell, .nodes = nodes};
+    json_int_t    ranks = json_integer_value(json_object_get(layout, "tp"));
+    json_t       *result = NULL;
+
+    if (ranks < 1 || ranks > RANKS_MAX ||
+        (rows_of(cell, "waits") == NULL && rows_of(cell, "qps") == NULL)) {
+        return NULL;
+    }
+    v.ranks = (int)ranks;
+    if (open_view(&v, &err) == K3_OK) {
+        read_load(&v);
+        look_at_phase(&v, "dispatch", &best);
+        look_at_phase(&v, "combine", &best);
+        result = finding_json(&best);
+    }
+    close_view(&v);
+    return result;
+}

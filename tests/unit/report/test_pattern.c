@@ -1,0 +1,193 @@
+/* Patterns planted into made-up lanes and waits, 20 times each with other noise: the right name and the
+ * right culprit every time. */
+#include "report_test.h"
+
+#include "bench/report/pattern.h"
+#include "harness/base/keyed.h"
+
+enum { RANKS = 8, QPS = 4, TIMES = 20 };
+
+static const int two_nodes[RANKS] = {0, 0, 0, 0, 1, 1, 1, 1};
+
+typedef struct plant {
+    int late_rank, late_node, slow_receiver, slow_src, slow_dst, slow_qp, hot_rank; /* -1: none */
+    double late_us, lane_factor;
+} plant_t;
+
+static const plant_t nothing = {-1, -1, -1, -1, -1, -1, -1, 0.0, 1.0};
+
+/* Between 0 and 1. */
+static double noise(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
+{
+    return (double)(k3_key(k3_key(k3_key(k3_key(1, seed), a), b), c) >> 11) * 0x1p-53;
+}
+
+static double wait_of(const plant_t *p, uint64_t seed, int dst, int src)
+{
+    double us = 40.0 + 30.0 * noise(seed, (uint64_t)dst, (uint64_t)src, 1);
+
+    if (dst == src) {
+        return 0.5;
+    }
+    us += src == p->late_rank || src == p->hot_rank ? p->late_us : 0.0;
+    us += p->late_node >= 0 && two_nodes[src] == p->late_node ? p->late_us : 0.0;
+    us += dst == p->slow_receiver ? p->late_us : 0.0;
+    us += p->slow_src == src ? p->lane_factor : 0.0; /* its rank is late because of it */
+    return us;
+}
+
+static void add_lane(json_t *rows, const plant_t *p, uint64_t seed, int src, int dst, int qp)
+{
+    double p50 = 0.4 + 0.2 * noise(seed, (uint64_t)(src * RANKS + dst), (uint64_t)qp, 2);
+    int    messages = 4, bytes = messages * 280 * (dst == p->hot_rank ? 6 : 1);
+
+    if (src == p->slow_src && dst == p->slow_dst && qp == p->slow_qp) {
+        p50 *= p->lane_factor;
+    }
+    json_array_append_new(rows,
+                          json_pack("[s, i, i, i, s, i, i, i, i, i, f, f, f, f, f, f]", "dispatch",
+                                    src, dst, qp, src == dst ? "self" : "qp", messages, 1, 2, bytes,
+                                    bytes, 1.0, 90.0, p50 * messages, p50, 3.0 * p50, 9.0 * p50));
+}
+
+static json_t *cell_with(const plant_t *p, uint64_t seed)
+{
+    json_t *waits = json_array(), *lanes = json_array();
+
+    for (int dst = 0; dst < RANKS; dst++) {
+        for (int src = 0; src < RANKS; src++) {
+            json_array_append_new(waits, json_pack("[s, i, i, f, f, i]", "dispatch", dst, src,
+                                                   10.0 * wait_of(p, seed, dst, src), 900.0, 10));
+            for (int qp = 0; qp < QPS; qp++) {
+                add_lane(lanes, p, seed, src, dst, qp);
+            }
+        }
+    }
+    return json_pack("{s:{s:i}, s:[{s:s, s:f}], s:{s:o}, s:{s:o}}", "layout", "tp", RANKS, "phases",
+                     "name", "dispatch", "median", 300.0, "waits", "rows", waits, "qps", "rows",
+                     lanes);
+}
+
+static void expect_pattern(const plant_t *p, const char *name, const char *member, int culprit)
+{
+    for (uint64_t seed = 1; seed <= TIMES; seed++) {
+        json_t *cell = cell_with(p, seed), *found = k3_pattern_of(cell, two_nodes);
+
+        if (strcmp(text_at(found, "name"), name) != 0) {
+            fail_msg("seed %d: %s", (int)seed, text_at(found, "text"));
+        }
+        if (member != NULL) {
+            assert_int_equal(int_at(found, member), culprit);
+            assert_true(json_number_value(at(found, "share")) > 0.0);
+        }
+        json_decref(found);
+        json_decref(cell);
+    }
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    expect_pattern(&nothing, "none", NULL, 0);
+}
+
+static void test_late_rank(void **state)
+{
+    plant_t p = nothing;
+
+    (void)state;
+    p.late_rank = 3;
+    p.late_us = 120.0;
+    expect_pattern(&p, "late rank", "rank", 3);
+}
+
+static void test_slow_node(void **state)
+{
+    plant_t p = nothing;
+
+    (void)state;
+    p.late_node = 1;
+    p.late_us = 120.0;
+    expect_pattern(&p, "slow node", "node", 1);
+}
+
+static void test_slow_receiver(void **state)
+{
+    plant_t p = nothing;
+
+    (void)state;
+    p.slow_receiver = 6;
+    p.late_us = 120.0;
+    expect_pattern(&p, "slow receiver", "rank", 6);
+}
+
+static void test_slow_lane(void **state)
+{
+    plant_t p = nothing;
+
+    (void)state;
+    p.slow_src = 0;
+    p.slow_dst = 5;
+    p.slow_qp = 2;
+    p.lane_factor = 60.0;
+    for (uint64_t seed = 1; seed <= TIMES; seed++) {
+        json_t *cell = cell_with(&p, seed), *found = k3_pattern_of(cell, two_nodes);
+        json_t *lane = at(found, "lane");
+
+        assert_string_equal(text_at(found, "name"), "slow lane");
+        assert_int_equal(json_integer_value(json_array_get(lane, 0)), 0);
+        assert_int_equal(json_integer_value(json_array_get(lane, 1)), 5);
+        assert_int_equal(json_integer_value(json_array_get(lane, 2)), 2);
+        json_decref(found);
+        json_decref(cell);
+    }
+}
+
+static void test_S12_skewed_routing(void **state)
+{
+    plant_t p = nothing;
+
+    (void)state;
+    p.hot_rank = 2;
+    p.late_us = 150.0;
+    expect_pattern(&p, "skewed routing", "rank", 2);
+}
+
+/* Without lanes and waits there is nothing to tell; what is empty or of another shape does no harm. */
+static void test_absent(void **state)
+{
+    static const char *const cells[] = {
+        "{\"layout\": {\"tp\": 4}, \"waits\": null, \"qps\": null}",
+        "{\"layout\": {}, \"waits\": {\"rows\": []}}",
+        "{\"layout\": {\"tp\": -3}, \"waits\": {\"rows\": []}}",
+        "{\"layout\": {\"tp\": 99999999}, \"waits\": {\"rows\": []}}",
+    };
+    json_t *cell, *found;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+        cell = parse_json(cells[i]);
+        assert_null(k3_pattern_of(cell, NULL));
+        json_decref(cell);
+    }
+    cell = parse_json(
+        "{\"layout\": {\"tp\": 2}, \"phases\": [{\"name\": \"dispatch\", \"median\": 5}],"
+        "\"waits\": {\"rows\": [[\"dispatch\", 7, -1, 3.0, 1.0, 4], 5, [null]]},"
+        "\"qps\": {\"rows\": [[\"dispatch\", 9, 9], {}]}}");
+    found = k3_pattern_of(cell, NULL);
+    assert_string_equal(text_at(found, "name"), "none");
+    json_decref(found);
+    json_decref(cell);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing),   cmocka_unit_test(test_late_rank),
+        cmocka_unit_test(test_slow_node), cmocka_unit_test(test_slow_receiver),
+        cmocka_unit_test(test_slow_lane), cmocka_unit_test(test_S12_skewed_routing),
+        cmocka_unit_test(test_absent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
