@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bench/report/table.h"
+#include "bench/report/cellview.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
 
@@ -62,7 +62,7 @@ static json_t *entry_of(k3_comparison_t *c, const json_t *cell)
 
     if (entry == NULL) {
         entry = json_pack("{s:o, s:s, s:{s:[], s:[]}, s:{}, s:{}}", "work", work_of(cell),
-                          "backend", k3_table_backend(cell, backend, sizeof(backend)), "values",
+                          "backend", k3_cell_backend(cell, backend, sizeof(backend)), "values",
                           side_names[0], side_names[1], "wrong", "hash");
         json_object_set_new(c->cells, key, entry);
     }
@@ -74,7 +74,7 @@ static void add_time(const k3_comparison_t *c, k3_side_t side, const json_t *cel
 {
     const char *name = side_names[side], *status = text_of(cell, "status");
     const char *state = text_of(json_object_get(cell, "check"), "state");
-    const char *phase = c->phase != NULL ? c->phase : k3_table_headline(cell);
+    const char *phase = c->phase != NULL ? c->phase : k3_cell_headline(cell);
     json_t     *wrong = json_object_get(entry, "wrong");
     double      us;
 
@@ -82,7 +82,7 @@ static void add_time(const k3_comparison_t *c, k3_side_t side, const json_t *cel
         json_object_set_new(
             wrong, name,
             json_sprintf("%s: %s", status[0] == 'f' ? status : "check", text_of(cell, "reason")));
-    } else if (k3_table_median(cell, phase, &us)) {
+    } else if (k3_cell_median(cell, phase, &us)) {
         json_array_append_new(json_object_get(json_object_get(entry, "values"), name),
                               json_real(us));
     } else {

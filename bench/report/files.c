@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench/plan/phase.h"
-#include "bench/report/table.h"
+#include "bench/report/cellview.h"
 
 static const char *text_of(const json_t *object, const char *name)
 {
@@ -173,7 +173,7 @@ static void md_time(const json_t *cell, const char *phase, FILE *out)
 {
     double us;
 
-    if (k3_table_median(cell, phase, &us)) {
+    if (k3_cell_median(cell, phase, &us)) {
         fprintf(out, " %.1f |", us);
     } else {
         fputs(" |", out);
@@ -208,7 +208,7 @@ static void md_cell(const json_t *cell, FILE *out)
     char          backend[32];
 
     fputs("| ", out);
-    md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
+    md_text(k3_cell_backend(cell, backend, sizeof(backend)), out);
     fputs(" | ", out);
     md_text(text_of(json_object_get(cell, "model"), "name"), out);
     fputs(" | ", out);
@@ -240,7 +240,7 @@ static void md_pattern(const json_t *cell, FILE *out)
 
     if (json_is_object(pattern) && strcmp(text_of(pattern, "name"), "none") != 0) {
         fputs("- ", out);
-        md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
+        md_text(k3_cell_backend(cell, backend, sizeof(backend)), out);
         fputs(" ", out);
         md_text(text_of(pattern, "text"), out);
         fputs("\n", out);
@@ -281,7 +281,7 @@ static void md_record(const json_t *document, FILE *out)
             char backend[32];
 
             fputs("- ", out);
-            md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
+            md_text(k3_cell_backend(cell, backend, sizeof(backend)), out);
             fputs(" ", out);
             md_text(text_of(cell, "status"), out);
             fputs(": ", out);

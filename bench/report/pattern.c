@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/report/table.h"
+#include "bench/report/cellview.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
 
@@ -438,7 +438,7 @@ static void close_view(view_t *v)
 static void look_at_phase(view_t *v, const char *phase, finding_t *best)
 {
     v->phase = phase;
-    if (!k3_table_median(v->cell, phase, &v->phase_us) || v->phase_us <= 0.0) {
+    if (!k3_cell_median(v->cell, phase, &v->phase_us) || v->phase_us <= 0.0) {
         return;
     }
     read_waits(v);

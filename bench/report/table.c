@@ -1,5 +1,7 @@
 #include "bench/report/table.h"
 
+#include "bench/report/cellview.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -14,36 +16,6 @@ static const char *text_of(const json_t *object, const char *name)
 static long long int_of(const json_t *object, const char *name)
 {
     return (long long)json_integer_value(json_object_get(object, name));
-}
-
-const char *k3_table_backend(const json_t *cell, char *text, size_t size)
-{
-    const char *mode = text_of(cell, "mode");
-
-    snprintf(text, size, "%s%s%s", text_of(cell, "backend"), mode[0] != '\0' ? ":" : "", mode);
-    return text;
-}
-
-static const json_t *phase_of(const json_t *cell, const char *name)
-{
-    const json_t *phases = json_object_get(cell, "phases");
-
-    for (size_t i = 0; i < json_array_size(phases); i++) {
-        const json_t *phase = json_array_get(phases, i);
-
-        if (strcmp(text_of(phase, "name"), name) == 0) {
-            return phase;
-        }
-    }
-    return NULL;
-}
-
-bool k3_table_median(const json_t *cell, const char *phase, double *us)
-{
-    const json_t *median = json_object_get(phase_of(cell, phase), "median");
-
-    *us = json_number_value(median);
-    return json_is_number(median);
 }
 
 const char *k3_table_bytes(double bytes, char *text, size_t size)
@@ -207,81 +179,6 @@ static void print_heads(const columns_t *c, FILE *out)
     fputc('\n', out);
 }
 
-/* --- which cells can be compared with the eye ------------------------------------------------ */
-
-/* The phase that a component is judged by. */
-const char *k3_table_headline(const json_t *cell)
-{
-    const char *component = text_of(cell, "component");
-
-    if (strcmp(component, "control") == 0) {
-        return "dispatch";
-    }
-    return strcmp(component, "experts") == 0 ? "expert_mlp" : component;
-}
-
-static bool same_group(const json_t *a, const json_t *b)
-{
-    /* Not the bound of rows: it follows from the path. */
-    static const char *const keys[][2] = {{"model", NULL},     {"component", NULL},
-                                          {"tokens", "asked"}, {"tokens", "min"},
-                                          {"tokens", "max"},   {"tokens", "total"}};
-
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const json_t *x = json_object_get(a, keys[i][0]), *y = json_object_get(b, keys[i][0]);
-
-        if (keys[i][1] != NULL) {
-            x = json_object_get(x, keys[i][1]);
-            y = json_object_get(y, keys[i][1]);
-        }
-        if (x != y && !json_equal(x, y)) { /* both absent: equal */
-            return false;
-        }
-    }
-    return json_equal(json_object_get(json_object_get(a, "work"), "routing_hash"),
-                      json_object_get(json_object_get(b, "work"), "routing_hash"));
-}
-
-/* What moves no rows is no rival. */
-static bool competes(const json_t *cell)
-{
-    const json_t *moves = json_object_get(json_object_get(cell, "path"), "moves_rows");
-
-    return strcmp(text_of(cell, "status"), "ok") == 0 && !json_is_false(moves);
-}
-
-static bool interval_of(const json_t *cell, double *low, double *high)
-{
-    const json_t *ci = json_object_get(phase_of(cell, k3_table_headline(cell)), "ci95");
-
-    *low = json_number_value(json_array_get(ci, 0));
-    *high = json_number_value(json_array_get(ci, 1));
-    return json_is_array(ci);
-}
-
-/* Faster than every rival of its group, and by more than the intervals leave open. */
-static bool is_fastest(const json_t *cells, const json_t *cell)
-{
-    double low, high, rival_low, rival_high;
-    size_t rivals = 0;
-
-    if (!competes(cell) || !interval_of(cell, &low, &high)) {
-        return false;
-    }
-    for (size_t i = 0; i < json_array_size(cells); i++) {
-        const json_t *rival = json_array_get(cells, i);
-
-        if (rival == cell || !competes(rival) || !same_group(rival, cell)) {
-            continue;
-        }
-        if (!interval_of(rival, &rival_low, &rival_high) || rival_low <= high) {
-            return false;
-        }
-        rivals++;
-    }
-    return rivals > 0;
-}
-
 /* --- measured cells -------------------------------------------------------------------------- */
 
 static const column_t run_columns[] = {
@@ -320,11 +217,11 @@ static void ratio_text(const json_t *cell, char *text)
 /* Half width of the interval of the headline's median, percent. */
 static void spread_text(const json_t *cell, char *text)
 {
-    const json_t *ci = json_object_get(phase_of(cell, k3_table_headline(cell)), "ci95");
+    const json_t *ci = json_object_get(k3_cell_phase(cell, k3_cell_headline(cell)), "ci95");
     double        median;
 
     snprintf(text, ITEM, "-");
-    if (json_is_array(ci) && k3_table_median(cell, k3_table_headline(cell), &median) &&
+    if (json_is_array(ci) && k3_cell_median(cell, k3_cell_headline(cell), &median) &&
         median > 0.0) {
         double low = json_number_value(json_array_get(ci, 0)),
                high = json_number_value(json_array_get(ci, 1));
@@ -368,7 +265,7 @@ static void run_items(const json_t *cell, items_t *items)
     static const char *const phases[] = {"dispatch", "expert_mlp", "combine"};
     char(*text)[ITEM] = items->text;
 
-    k3_table_backend(cell, text[0], ITEM);
+    k3_cell_backend(cell, text[0], ITEM);
     snprintf(text[1], ITEM, "%s", text_of(json_object_get(cell, "model"), "name"));
     layout_text(cell, text[2]);
     size_text(json_object_get(json_object_get(cell, "tokens"), "max"), text[3], ITEM);
@@ -376,7 +273,7 @@ static void run_items(const json_t *cell, items_t *items)
     for (int p = 0; p < 4; p++) {
         double us;
         /* The last one is what the component is judged by. */
-        bool known = k3_table_median(cell, p == 3 ? k3_table_headline(cell) : phases[p], &us);
+        bool known = k3_cell_median(cell, p == 3 ? k3_cell_headline(cell) : phases[p], &us);
 
         time_text(known, us, text[5 + p], ITEM);
     }
@@ -466,7 +363,8 @@ static void note_slowest(notes_t *n, const json_t *cell)
     const json_t *worst = slowest_lane(cell);
     char          spread[64] = "";
 
-    note(n, "slowest rank %lld", int_of(phase_of(cell, k3_table_headline(cell)), "slowest_rank"));
+    note(n, "slowest rank %lld",
+         int_of(k3_cell_phase(cell, k3_cell_headline(cell)), "slowest_rank"));
     if (worst == NULL) {
         return;
     }
@@ -555,7 +453,7 @@ static void note_pattern(notes_t *n, const json_t *cell)
 static void print_notes(const json_t *cell, FILE *out)
 {
     char    backend[32];
-    notes_t n = start_notes(k3_table_backend(cell, backend, sizeof(backend)), out);
+    notes_t n = start_notes(k3_cell_backend(cell, backend, sizeof(backend)), out);
 
     note_slowest(&n, cell);
     note_pattern(&n, cell);
@@ -573,8 +471,7 @@ static void print_refused(const json_t *cells, FILE *out)
         char          backend[32];
 
         if (strcmp(status, "ok") != 0 && strcmp(status, "planned") != 0) {
-            fprintf(out, "%s: %s %s: %s\n", status,
-                    k3_table_backend(cell, backend, sizeof(backend)),
+            fprintf(out, "%s: %s %s: %s\n", status, k3_cell_backend(cell, backend, sizeof(backend)),
                     text_of(json_object_get(cell, "model"), "name"), text_of(cell, "reason"));
         }
     }
@@ -604,7 +501,7 @@ static bool print_measured(const json_t *cells, FILE *out, bool colour)
         const json_t *cell = json_array_get(cells, i);
 
         if (was_measured(cell)) {
-            print_cell(&columns, cell, is_fastest(cells, cell), colour, out);
+            print_cell(&columns, cell, k3_cell_is_fastest(cells, cell), colour, out);
         }
     }
     return any;
@@ -653,7 +550,7 @@ static void plan_items(const json_t *cell, items_t *items)
     const json_t *dispatch = json_object_get(json_object_get(cell, "traffic"), "dispatch");
     char(*text)[ITEM] = items->text;
 
-    k3_table_backend(cell, text[0], ITEM);
+    k3_cell_backend(cell, text[0], ITEM);
     snprintf(text[1], ITEM, "%s", text_of(json_object_get(cell, "model"), "name"));
     layout_text(cell, text[2]);
     count_text(json_object_get(json_object_get(cell, "work"), "rows_global"), text[3], ITEM);

@@ -1,5 +1,6 @@
 #include "tests/unit/report/report_test.h"
 
+#include "bench/report/cellview.h"
 #include "bench/report/table.h"
 
 /* A measured cell. */
@@ -356,16 +357,16 @@ static void test_backend_names(void **state)
     double  us;
 
     (void)state;
-    assert_string_equal(k3_table_backend(cell, text, sizeof(text)), "deepep:ll");
-    assert_string_equal(k3_table_backend(cell, small, sizeof(small)), "deepep:");
-    assert_false(k3_table_median(cell, "dispatch", &us));
+    assert_string_equal(k3_cell_backend(cell, text, sizeof(text)), "deepep:ll");
+    assert_string_equal(k3_cell_backend(cell, small, sizeof(small)), "deepep:");
+    assert_false(k3_cell_median(cell, "dispatch", &us));
     json_decref(cell);
     cell = parse_json("{\"backend\": \"none\", \"mode\": \"\", \"phases\": [{\"name\": "
                       "\"region\", \"median\": 5}, {\"name\": \"router\", \"median\": null}]}");
-    assert_string_equal(k3_table_backend(cell, text, sizeof(text)), "none");
-    assert_true(k3_table_median(cell, "region", &us));
+    assert_string_equal(k3_cell_backend(cell, text, sizeof(text)), "none");
+    assert_true(k3_cell_median(cell, "region", &us));
     assert_true(us == 5.0);
-    assert_false(k3_table_median(cell, "router", &us));
+    assert_false(k3_cell_median(cell, "router", &us));
     json_decref(cell);
 }
 

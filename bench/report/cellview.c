@@ -1,0 +1,116 @@
+#include "bench/report/cellview.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+const char *k3_cell_backend(const json_t *cell, char *text, size_t size)
+{
+    const char *mode = text_of(cell, "mode");
+
+    snprintf(text, size, "%s%s%s", text_of(cell, "backend"), mode[0] != '\0' ? ":" : "", mode);
+    return text;
+}
+
+const json_t *k3_cell_phase(const json_t *cell, const char *name)
+{
+    const json_t *phases = json_object_get(cell, "phases");
+
+    for (size_t i = 0; i < json_array_size(phases); i++) {
+        const json_t *phase = json_array_get(phases, i);
+
+        if (strcmp(text_of(phase, "name"), name) == 0) {
+            return phase;
+        }
+    }
+    return NULL;
+}
+
+bool k3_cell_median(const json_t *cell, const char *phase, double *us)
+{
+    const json_t *median = json_object_get(k3_cell_phase(cell, phase), "median");
+
+    *us = json_number_value(median);
+    return json_is_number(median);
+}
+
+/* --- which cells can be compared with the eye ------------------------------------------------ */
+
+/* The phase that a component is judged by. */
+const char *k3_cell_headline(const json_t *cell)
+{
+    const char *component = text_of(cell, "component");
+
+    if (strcmp(component, "control") == 0) {
+        return "dispatch";
+    }
+    return strcmp(component, "experts") == 0 ? "expert_mlp" : component;
+}
+
+bool k3_cell_same_group(const json_t *a, const json_t *b)
+{
+    /* Not the bound of rows: it follows from the path. */
+    static const char *const keys[][2] = {{"model", NULL},     {"component", NULL},
+                                          {"tokens", "asked"}, {"tokens", "min"},
+                                          {"tokens", "max"},   {"tokens", "total"}};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const json_t *x = json_object_get(a, keys[i][0]), *y = json_object_get(b, keys[i][0]);
+
+        if (keys[i][1] != NULL) {
+            x = json_object_get(x, keys[i][1]);
+            y = json_object_get(y, keys[i][1]);
+        }
+        if (x != y && !json_equal(x, y)) { /* both absent: equal */
+            return false;
+        }
+    }
+    return json_equal(json_object_get(json_object_get(a, "work"), "routing_hash"),
+                      json_object_get(json_object_get(b, "work"), "routing_hash"));
+}
+
+/* What moves no rows is no rival. */
+static bool competes(const json_t *cell)
+{
+    const json_t *moves = json_object_get(json_object_get(cell, "path"), "moves_rows");
+
+    return strcmp(text_of(cell, "status"), "ok") == 0 && !json_is_false(moves);
+}
+
+bool k3_cell_interval(const json_t *cell, double *low, double *high)
+{
+    const json_t *ci = json_object_get(k3_cell_phase(cell, k3_cell_headline(cell)), "ci95");
+
+    *low = json_number_value(json_array_get(ci, 0));
+    *high = json_number_value(json_array_get(ci, 1));
+    return json_is_array(ci);
+}
+
+/* Faster than every rival of its group, and by more than the intervals leave open. */
+bool k3_cell_is_fastest(const json_t *cells, const json_t *cell)
+{
+    double low, high, rival_low, rival_high;
+    size_t rivals = 0;
+
+    if (!competes(cell) || !k3_cell_interval(cell, &low, &high)) {
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        const json_t *rival = json_array_get(cells, i);
+
+        if (rival == cell || !competes(rival) || !k3_cell_same_group(rival, cell)) {
+            continue;
+        }
+        if (!k3_cell_interval(rival, &rival_low, &rival_high) || rival_low <= high) {
+            return false;
+        }
+        rivals++;
+    }
+    return rivals > 0;
+}

@@ -1,0 +1,29 @@
+/* What every reader of a cell asks of its JSON. */
+#ifndef K3_REPORT_CELLVIEW_H
+#define K3_REPORT_CELLVIEW_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* "deepep:ll"; `text` is returned. */
+const char *k3_cell_backend(const json_t *cell, char *text, size_t size);
+
+const json_t *k3_cell_phase(const json_t *cell, const char *name); /* NULL: absent */
+
+/* Median of a phase in us; false when the cell does not have it. */
+bool k3_cell_median(const json_t *cell, const char *phase, double *us);
+
+/* The phase that a cell is judged by: its component. */
+const char *k3_cell_headline(const json_t *cell);
+
+/* The 95 % interval of the headline's median; false when it has none. */
+bool k3_cell_interval(const json_t *cell, double *low, double *high);
+
+/* The same work: model, component, rows and routing. */
+bool k3_cell_same_group(const json_t *a, const json_t *b);
+
+/* Faster than every rival of its group, and by more than the intervals leave open. */
+bool k3_cell_is_fastest(const json_t *cells, const json_t *cell);
+
+#endif
