@@ -79,7 +79,8 @@ const k3_option_def_t k3_option_defs[] = {
     {"json", "FILE", NULL, "list, plan: JSON instead of text (- for standard output)",
      K3_COMMAND_PLAN},
     {"output", "FILE", NULL,
-     "report: FILE.md or FILE.csv; compare: FILE.md or FILE.json: by the ending (-o FILE)",
+     "report: FILE.html, FILE.md or FILE.csv; compare: FILE.md or FILE.json: by the ending (-o "
+     "FILE)",
      K3_COMMAND_REPORT | K3_COMMAND_COMPARE},
     /* comparing */
     {"floor", "PCT", "3", "a shift of the median below PCT percent is no finding",

@@ -1,4 +1,4 @@
-/* k3bench report: records to a table, Markdown or CSV. */
+/* k3bench report: records to a table, HTML, Markdown or CSV. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "bench/commands/command.h"
 #include "bench/commands/records.h"
 #include "bench/report/files.h"
+#include "bench/report/html.h"
 #include "bench/report/table.h"
 #include "harness/base/memory.h"
 #include "harness/record/document.h"
@@ -32,6 +33,14 @@ static int fill_markdown(FILE *file, const void *arg)
     return 0;
 }
 
+static int fill_html(FILE *file, const void *arg)
+{
+    const records_t *r = arg;
+
+    k3_report_html(r->documents, r->count, file);
+    return 0;
+}
+
 static k3_status_t write_file(const char *path, json_t *const *documents, size_t count,
                               k3_error_t *err)
 {
@@ -44,7 +53,10 @@ static k3_status_t write_file(const char *path, json_t *const *documents, size_t
     if (ending != NULL && strcmp(ending, ".md") == 0) {
         return k3_file_write(path, fill_markdown, &records, err);
     }
-    return k3_fail(err, K3_ERR_USAGE, "output: \"%s\" ends in none of .md, .csv", path);
+    if (ending != NULL && strcmp(ending, ".html") == 0) {
+        return k3_file_write(path, fill_html, &records, err);
+    }
+    return k3_fail(err, K3_ERR_USAGE, "output: \"%s\" ends in none of .html, .md, .csv", path);
 }
 
 static k3_status_t report_all(const k3_options_t *options, json_t **documents, size_t count,
@@ -99,8 +111,8 @@ static int run_report(int argc, char **argv)
 const k3_command_t k3_command_report = {
     .id = K3_COMMAND_REPORT,
     .name = "report",
-    .usage = "RECORD... [-o FILE.md|FILE.csv]",
-    .what = "records as a table, Markdown or CSV",
+    .usage = "RECORD... [-o FILE.html|FILE.md|FILE.csv]",
+    .what = "records as a table, a page with pictures (HTML), Markdown or CSV",
     .files = true,
     .run = run_report,
 };

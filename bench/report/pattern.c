@@ -28,7 +28,7 @@ typedef struct finding {
     const char *name, *phase;
     int         rank, node, lane[3]; /* -1: does not apply */
     double      excess_us, share;
-    char        text[200];
+    char        text[320];
 } finding_t;
 
 typedef struct view {
@@ -188,6 +188,13 @@ static void keep(finding_t *best, const finding_t *f)
     }
 }
 
+/* Three digits, or whole microseconds. */
+static const char *us_text(double us, char text[32])
+{
+    snprintf(text, 32, us >= 100.0 ? "%.0f" : "%.3g", us);
+    return text;
+}
+
 static finding_t finding(const view_t *v, const char *name, double excess)
 {
     return (finding_t){.name = name,
@@ -231,6 +238,7 @@ static bool find_node(view_t *v, finding_t *best)
     int       top = largest(v->effect, v->ranks);
     double    excess;
     finding_t f;
+    char      a[32];
 
     if (v->nodes == NULL || top < 0 || !node_is_late(v, v->nodes[top], &excess)) {
         return false;
@@ -238,9 +246,9 @@ static bool find_node(view_t *v, finding_t *best)
     f = finding(v, "slow node", excess);
     f.node = v->nodes[top];
     snprintf(f.text, sizeof(f.text),
-             "slow node: node %d; the %s signals of all its ranks come %.3g us after those of the "
+             "slow node: node %d; the %s signals of all its ranks come %s us after those of the "
              "others (%.0f %% of the phase)",
-             f.node, v->phase, excess, 100.0 * f.share);
+             f.node, v->phase, us_text(excess, a), 100.0 * f.share);
     keep(best, &f);
     return true;
 }
@@ -263,6 +271,7 @@ static void find_late_rank(view_t *v, finding_t *best)
     int       top = largest(v->effect, v->ranks);
     double    excess, load;
     finding_t f;
+    char      a[32], b[32];
 
     if (top < 0 || !stands_out(v, top, &excess)) {
         return;
@@ -270,11 +279,11 @@ static void find_late_rank(view_t *v, finding_t *best)
     load = relative_load(v, top);
     f = finding(v, load >= 1.5 ? "skewed routing" : "late rank", excess);
     f.rank = top;
-    snprintf(
-        f.text, sizeof(f.text),
-        "%s: rank %d; the others wait %.3g us for its %s signals, %.3g us longer than for the rest"
-        " (%.0f %% of the phase); it receives %.2f times the mean bytes",
-        f.name, top, v->effect[top], v->phase, excess, 100.0 * f.share, load);
+    snprintf(f.text, sizeof(f.text),
+             "%s: rank %d; the others wait %s us for its %s signals, %s us longer than for the rest"
+             " (%.0f %% of the phase); it receives %.2f times the mean bytes",
+             f.name, top, us_text(v->effect[top], a), v->phase, us_text(excess, b), 100.0 * f.share,
+             load);
     keep(best, &f);
 }
 
@@ -283,6 +292,7 @@ static void find_receiver(view_t *v, finding_t *best)
     int       top;
     double    excess;
     finding_t f;
+    char      a[32], b[32];
 
     wait_effects(v, false);
     top = largest(v->effect, v->ranks);
@@ -292,9 +302,9 @@ static void find_receiver(view_t *v, finding_t *best)
     f = finding(v, "slow receiver", excess);
     f.rank = top;
     snprintf(f.text, sizeof(f.text),
-             "slow receiver: rank %d; it waits %.3g us for the %s signals of every source, %.3g us "
+             "slow receiver: rank %d; it waits %s us for the %s signals of every source, %s us "
              "longer than the others do (%.0f %% of the phase)",
-             top, v->effect[top], v->phase, excess, 100.0 * f.share);
+             top, us_text(v->effect[top], a), v->phase, us_text(excess, b), 100.0 * f.share);
     keep(best, &f);
 }
 
@@ -320,6 +330,7 @@ static void find_lane_of_kind(view_t *v, const char *kind, lanes_t *l, finding_t
     double        most = 0.0, usual, excess;
     size_t        i;
     finding_t     f;
+    char          a[32], b[32];
 
     l->count = 0;
     json_array_foreach(l->rows, i, row)
@@ -345,11 +356,11 @@ static void find_lane_of_kind(view_t *v, const char *kind, lanes_t *l, finding_t
     f.lane[0] = rank_at(worst, LANE_SRC);
     f.lane[1] = rank_at(worst, LANE_DST);
     f.lane[2] = rank_at(worst, LANE_QP);
-    snprintf(
-        f.text, sizeof(f.text),
-        "slow lane: %s %d->%d QP %d; a message takes %.3g us there (median), %.3g us on the other "
-        "%s lanes (%.0f %% of the phase)",
-        v->phase, f.lane[0], f.lane[1], f.lane[2], most, usual, kind, 100.0 * f.share);
+    snprintf(f.text, sizeof(f.text),
+             "slow lane: %s %d->%d QP %d; a message takes %s us there (median), %s us on the other "
+             "%s lanes (%.0f %% of the phase)",
+             v->phase, f.lane[0], f.lane[1], f.lane[2], us_text(most, a), us_text(usual, b), kind,
+             100.0 * f.share);
     keep(best, &f);
 }
 

@@ -1,0 +1,11 @@
+/* Records as one self-contained page: no network, no other file, readable without scripts and on
+ * paper. Same input, same bytes. */
+#ifndef K3_REPORT_HTML_H
+#define K3_REPORT_HTML_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+void k3_report_html(json_t *const *documents, size_t count, FILE *out);
+
+#endif
