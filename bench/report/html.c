@@ -242,7 +242,7 @@ static void print_cells(const json_t *document, size_t number, FILE *out)
 
     fprintf(out,
             "<h2>Cells</h2>\n<p><label>Filter: <input type=search data-table=\"cells%zu\" "
-            "placeholder=\"mooncake tp8\"></label></p>\n<div class=wide><table class=sort "
+            "placeholder=\"8/2/8 fast\"></label></p>\n<div class=wide><table class=sort "
             "id=\"cells%zu\">"
             "<thead><tr>",
             number, number);

@@ -14,7 +14,7 @@ __attribute__((format(printf, 2, 3))) void k3_html_format(FILE *out, const char 
 /* Microseconds with the digits that matter, without a unit: "4.13", "1371", "1.2e+07". */
 const char *k3_html_us(double us, char text[32]);
 
-/* "mooncake tp8 dp2 T16": how a cell is called where it stands beside others of its record. */
+/* "BACKEND tp8 dp2 T16": how a cell is called where it stands beside others of its record. */
 const char *k3_html_label(const json_t *cell, char *text, size_t size);
 
 /* --- html_charts.c: pictures, each followed by its numbers where they stand nowhere else ------ */
