@@ -58,8 +58,9 @@ typedef struct k3_expert_rows {
     size_t             count;
     k3_format_t        format;
     const void *const *values;
-    const void *const *scales; /* NULL for bf16 */
-    uint16_t *const   *out;    /* where the [L] bf16 result of each row goes */
+    const void *const *scales;  /* NULL for bf16 */
+    uint16_t *const   *out;     /* where the [L] bf16 result of each row goes */
+    const float       *weights; /* of each row, for the activation; NULL: they belong elsewhere */
 } k3_expert_rows_t;
 
 typedef struct k3_engine_ops {

@@ -113,7 +113,8 @@ static inline uint16_t round_bf16(float value)
     return (uint16_t)((v.u + 0x7fffu + (v.u >> 16 & 1)) >> 16);
 }
 
-/* y = bf16(x * factor): every expert has its own factor, so that no identity and no mix-up passes. */
+/* y = bf16(x * factor), times the row's weight where the experts apply it: every expert has its own
+ * factor, so that no identity and no mix-up passes. */
 static void stand_in(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *work)
 {
     float   *row = r->buffer[K3_BUF_EXPERT_WORK];
@@ -122,11 +123,12 @@ static void stand_in(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *wo
 
     for (size_t i = 0; i < work->count; i++) {
         uint16_t *out = work->out[i];
+        float     weight = work->weights != NULL ? work->weights[i] : 1.0f;
 
         r->kernels->decode(work->format, work->values[i],
                            work->scales != NULL ? work->scales[i] : NULL, width, row);
         for (uint32_t j = 0; j < width; j++) {
-            out[j] = round_bf16(row[j] * factor);
+            out[j] = round_bf16(row[j] * factor * weight);
         }
     }
 }
@@ -149,8 +151,8 @@ static void experts(k3_region_t *r)
         } else {
             k3_weights_expert(r->weights, e, &weights);
             r->kernels->expert_mlp(&r->weights->shape, &r->cell->runner->recipe, &weights,
-                                   work.count, work.format, work.values, work.scales, work.out,
-                                   r->buffer[K3_BUF_EXPERT_WORK]);
+                                   work.count, work.format, work.values, work.scales, work.weights,
+                                   work.out, r->buffer[K3_BUF_EXPERT_WORK]);
         }
         k3_watchdog_alive();
     }
