@@ -133,7 +133,7 @@ static double error_of(const k3_case_t *c, const k3_recipe_t *recipe)
     return error;
 }
 
-static void check_case(k3_case_t c, const k3_recipe_t *recipe)
+static void check_case(k3_case_t c, const k3_recipe_t *recipe, double limit)
 {
     for (size_t i = 1; k3_kernels_isa_names[i] != NULL; i++) {
         const k3_kernels_t *kernels = k3_kernels_cpu(k3_kernels_isa_names[i]);
@@ -144,7 +144,7 @@ static void check_case(k3_case_t c, const k3_recipe_t *recipe)
         }
         run(kernels, recipe, &c);
         error = error_of(&c, recipe);
-        if (!(error < 2e-3)) {
+        if (!(error < limit)) {
             fail_msg("%s: %s, rows %s x %zu, %u x %u, weights %d: error %g", kernels->isa,
                      recipe->name, k3_format_names[c.format], c.n, c.shape.latent, c.shape.inter,
                      (int)c.shape.weights, error);
@@ -158,7 +158,7 @@ static void check_case(k3_case_t c, const k3_recipe_t *recipe)
 
 static void check(k3_expert_shape_t shape, const k3_recipe_t *recipe, k3_format_t format, size_t n)
 {
-    check_case(make_case(shape, format, n), recipe);
+    check_case(make_case(shape, format, n), recipe, 2e-3);
 }
 
 static void test_recipes(void **state)
@@ -248,6 +248,14 @@ static void test_by_hand(void **state)
     free(work);
 }
 
+/* What one of n middle values does when a sum in another order tips it to the next code. */
+static double one_flip(k3_format_t middle, size_t n)
+{
+    double step = middle == K3_FORMAT_BF16 ? 0 : middle == K3_FORMAT_MXFP4 ? 0.35 : 0.09;
+
+    return step / sqrt((double)n);
+}
+
 /* Each row has its own weight, also beyond one pass of 64 rows; a weight of 0 gives a zero row. */
 static void test_row_weights(void **state)
 {
@@ -263,7 +271,7 @@ static void test_row_weights(void **state)
             for (size_t row = 0; row < counts[i]; row++) {
                 c.row_weights[row] = row % 5 == 4 ? 0.0f : 0.3f + 0.07f * (float)(row % 7);
             }
-            check_case(c, &recipes[r]);
+            check_case(c, &recipes[r], 2e-3 + one_flip(recipes[r].middle, counts[i] * shape.inter));
         }
     }
 }
