@@ -66,10 +66,10 @@ static json_t *profile_json(const k3_profile_t *p)
                   k3_engine_name(p->engine), "source", p->source, "notes", p->notes);
 
     json_object_set_new(o, "reliance",
-                        json_pack("{s:b, s:b, s:s, s:b}", "spans_ep", p->spans_ep,
+                        json_pack("{s:b, s:b, s:s, s:b, s:s?}", "spans_ep", p->spans_ep,
                                   "combine_complete", p->combine_complete, "layout",
                                   k3_dispatch_layout_name(p->layout), "context_parallel",
-                                  p->context_parallel));
+                                  p->context_parallel, "runner", p->runner));
     json_object_set_new(
         o, "rows",
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "copy",

@@ -308,6 +308,13 @@ static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
                        "%s: component %s needs a dispatch, and every rank has all rows", p->name,
                        k3_component_names[cell->component]);
     }
+    if (p->engine == K3_ENGINE_FUSED &&
+        (cell->component == K3_COMPONENT_DISPATCH || cell->component == K3_COMPONENT_COMBINE)) {
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "%s: dispatch, experts and combine overlap, so there is no component %s alone", p->name,
+            k3_component_names[cell->component]);
+    }
     if (p->engine != K3_ENGINE_SLAB && cell->component == K3_COMPONENT_CONTROL) {
         return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "%s: component control repeats the posts of queue pairs, it has none",

@@ -105,6 +105,8 @@ typedef enum k3_buffer_formula {
     K3_BUFFER_DEEPEP_LL, /* DeepEP LowLatencyLayout */
     K3_BUFFER_MOONCAKE,  /* Mooncake mooncake_ep_buffer.h */
     K3_BUFFER_PACKED,    /* counts and packed rows, both ways */
+    K3_BUFFER_MEGAMOE,   /* DeepGEMM layout/mega_moe.cuh */
+    K3_BUFFER_WINDOW,    /* two windows, sgl-kernel-npu deep_ep */
     K3_BUFFER_PLANNED    /* belongs to an engine that is not built yet */
 } k3_buffer_formula_t;
 
@@ -167,6 +169,8 @@ typedef struct k3_profile {
     bool                 combine_complete; /* nothing is left to reduce after combine */
     k3_dispatch_layout_t layout;
     bool                 context_parallel; /* allowed with cp > 1 by upstream */
+    const char *runner; /* the only one: the kernel that also moves the rows; NULL: any that accepts
+                           the layout */
 
     /* rows on the wire */
     k3_copy_rule_t copy, combine_copy;
