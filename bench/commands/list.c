@@ -52,8 +52,10 @@ static json_t *limits_json(const k3_limits_t *l)
     for (int i = 0; i < K3_WIDTHS_MAX && l->widths[i] != 0; i++) {
         json_array_append_new(widths, json_integer(l->widths[i]));
     }
-    return json_pack("{s:i, s:o, s:i, s:I, s:b, s:b}", "topk", (int)l->topk, "widths", widths,
-                     "ranks", (int)l->ranks, "tokens", (json_int_t)l->tokens, "experts_divide",
+    return json_pack("{s:i, s:o, s:i, s:i, s:i, s:i, s:I, s:b, s:b}", "topk", (int)l->topk,
+                     "widths", widths, "intermediate_min", (int)l->inter_min, "intermediate_max",
+                     (int)l->inter_max, "intermediate_unit", (int)l->inter_unit, "ranks",
+                     (int)l->ranks, "tokens", (json_int_t)l->tokens, "experts_divide",
                      l->experts_divide, "one_node", l->one_node);
 }
 

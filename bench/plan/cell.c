@@ -229,6 +229,7 @@ static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k
         .ranks_per_node = cell->node_most,
         .nodes = cell->nodes,
         .dp = cell->layout.dp,
+        .intermediate = cell->model.intermediate,
         .max_tokens = cell->max_tokens,
         .dispatch_format = cell->dispatch_format,
         .combine_format = cell->combine_format,
