@@ -299,6 +299,7 @@ static void test_parts_and_blocks(void)
     k3_qps_lane_stats(qps, 0, from, 0, false, &stats);
     CHECK(stats.messages == 0 && stats.signals == 1 && stats.bytes_wire == sizeof(words));
     memset(memory, 0, 32);
+    k3_qps_reset(qps);
     CHECK_OK(k3_qps_barrier(qps, err));
 }
 
