@@ -27,7 +27,8 @@ typedef enum k3_weight_format {
  * input   rows that arrive in this format are decoded only; bf16 rows are encoded to it and
  *         decoded; rows in another format are decoded, rounded to bf16 and then treated as bf16.
  * middle  the format of the activation's output that the down GEMM reads: the output, computed in
- *         f32, is always rounded to bf16 and then brought to this format.
+ *         f32 and multiplied by the row's weight where rows bring one, is always rounded to bf16
+ *         and then brought to this format.
  *
  * The result of the down GEMM is rounded to bf16. */
 typedef struct k3_recipe {
@@ -76,13 +77,13 @@ typedef struct k3_kernels {
 
     /* Expert MLP over n rows: rows[i] points to the values, scales[i] to the scales of row i in
      * `format` (scales may be NULL for bf16; f32 scales need no alignment, bf16 values 2 bytes).
-     * out[i] receives `latent` bf16 values and overlaps no row. `work` has k3_expert_work_bytes
-     * at any alignment. n may be 0. A NaN in a row stays in that row; the order of a row's sums
+     * row_weights[i], when given, multiplies the activation's output of row i. out[i] receives
+     * `latent` bf16 values and overlaps no row. `work` has k3_expert_work_bytes at any alignment. n may be 0. A NaN in a row stays in that row; the order of a row's sums
      * depends on n and on the ISA. */
     void (*expert_mlp)(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
-                       const void *const *rows, const void *const *scales, uint16_t *const *out,
-                       void *work);
+                       const void *const *rows, const void *const *scales, const float *row_weights,
+                       uint16_t *const *out, void *work);
 
     /* Selection for one row: s = sigmoid(logit); the k experts with the largest s + bias, in
      * falling order (ties: lower id first; NaN last); weight = s / (sum of the k raw s + 1e-20). */

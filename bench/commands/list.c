@@ -52,8 +52,10 @@ static json_t *limits_json(const k3_limits_t *l)
     for (int i = 0; i < K3_WIDTHS_MAX && l->widths[i] != 0; i++) {
         json_array_append_new(widths, json_integer(l->widths[i]));
     }
-    return json_pack("{s:i, s:o, s:i, s:I, s:b, s:b}", "topk", (int)l->topk, "widths", widths,
-                     "ranks", (int)l->ranks, "tokens", (json_int_t)l->tokens, "experts_divide",
+    return json_pack("{s:i, s:o, s:i, s:i, s:i, s:i, s:I, s:b, s:b}", "topk", (int)l->topk,
+                     "widths", widths, "intermediate_min", (int)l->inter_min, "intermediate_max",
+                     (int)l->inter_max, "intermediate_unit", (int)l->inter_unit, "ranks",
+                     (int)l->ranks, "tokens", (json_int_t)l->tokens, "experts_divide",
                      l->experts_divide, "one_node", l->one_node);
 }
 
@@ -66,10 +68,10 @@ static json_t *profile_json(const k3_profile_t *p)
                   k3_engine_name(p->engine), "source", p->source, "notes", p->notes);
 
     json_object_set_new(o, "reliance",
-                        json_pack("{s:b, s:b, s:s, s:b}", "spans_ep", p->spans_ep,
+                        json_pack("{s:b, s:b, s:s, s:b, s:s?}", "spans_ep", p->spans_ep,
                                   "combine_complete", p->combine_complete, "layout",
                                   k3_dispatch_layout_name(p->layout), "context_parallel",
-                                  p->context_parallel));
+                                  p->context_parallel, "runner", p->runner));
     json_object_set_new(
         o, "rows",
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "copy",

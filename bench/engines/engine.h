@@ -58,9 +58,13 @@ typedef struct k3_expert_rows {
     size_t             count;
     k3_format_t        format;
     const void *const *values;
-    const void *const *scales; /* NULL for bf16 */
-    uint16_t *const   *out;    /* where the [L] bf16 result of each row goes */
+    const void *const *scales;  /* NULL for bf16 */
+    uint16_t *const   *out;     /* where the [L] bf16 result of each row goes */
+    const float       *weights; /* of each row, for the activation; NULL: they belong elsewhere */
 } k3_expert_rows_t;
+
+/* Computes rows of one local expert, and marks the phase expert_mlp. */
+typedef void (*k3_expert_fn_t)(void *arg, uint32_t local_expert, const k3_expert_rows_t *work);
 
 typedef struct k3_engine_ops {
     unsigned    version;
@@ -76,6 +80,12 @@ typedef struct k3_engine_ops {
      * profile's combine is not complete. */
     k3_status_t (*combine)(void *engine, const k3_rows_t *rows, uint16_t *combined,
                            k3_error_t *err);
+
+    /* Dispatch, experts and combine in one call, for engines that overlap them; the three above are
+     * NULL then. Calls `expert` for each block of rows, on the calling thread, and closes the totals
+     * dispatch (last row in) and combine (from the first result sent) itself. NULL: the three. */
+    k3_status_t (*fused)(void *engine, const k3_rows_t *rows, k3_expert_fn_t expert, void *arg,
+                         uint16_t *combined, k3_error_t *err);
 
     /* Closes the iteration's accounting; after the timed span. May be NULL. */
     k3_status_t (*settle)(void *engine, k3_error_t *err);
@@ -97,6 +107,6 @@ k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3
 const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine);
 
 extern const k3_engine_ops_t k3_engine_gather, k3_engine_slab, k3_engine_mpi, k3_engine_null,
-    k3_engine_skeleton;
+    k3_engine_skeleton, k3_engine_fused;
 
 #endif

@@ -11,13 +11,21 @@
 #include "harness/mpi/clock.h"
 #include "harness/mpi/watchdog.h"
 
+/* What engines that overlap dispatch, experts and combine did in an iteration, in ticks: the parts' own
+ * times and the span that they took together. The experts' own time is their phase. */
+typedef struct k3_overlap {
+    bool     used;
+    uint64_t dispatch, combine, span;
+} k3_overlap_t;
+
 typedef struct k3_spans {
-    uint64_t begin[K3_PHASE_COUNT];
-    uint64_t ticks[K3_PHASE_COUNT];
-    bool     used[K3_PHASE_COUNT];
-    uint64_t step;        /* iteration, for the watchdog */
-    int      stall_phase; /* fault injection: sleep at the begin of this phase; -1: none */
-    double   stall_ms;
+    uint64_t     begin[K3_PHASE_COUNT];
+    uint64_t     ticks[K3_PHASE_COUNT];
+    bool         used[K3_PHASE_COUNT];
+    uint64_t     step;        /* iteration, for the watchdog */
+    int          stall_phase; /* fault injection: sleep at the begin of this phase; -1: none */
+    double       stall_ms;
+    k3_overlap_t overlap;
 } k3_spans_t;
 
 static inline void k3_spans_start(k3_spans_t *spans, uint64_t step)
@@ -27,6 +35,7 @@ static inline void k3_spans_start(k3_spans_t *spans, uint64_t step)
         spans->used[p] = false;
     }
     spans->step = step;
+    spans->overlap.used = false;
 }
 
 /* The stall lies inside the span: it is the phase that is late. */
@@ -43,15 +52,21 @@ static inline void k3_span_begin(k3_spans_t *spans, k3_phase_t phase)
 {
     k3_watchdog_tick(k3_phase_names[phase], spans->step);
     spans->begin[phase] = k3_clock_now();
-    if (spans->stall_phase == (int)phase) {
+    if (spans->stall_phase == (int)phase && !spans->used[phase]) { /* once in an iteration */
         k3_spans_stall(spans);
     }
 }
 
+/* An end that somebody else saw. */
+static inline void k3_span_end_at(k3_spans_t *spans, k3_phase_t phase, uint64_t now)
+{
+    spans->ticks[phase] += now > spans->begin[phase] ? now - spans->begin[phase] : 0;
+    spans->used[phase] = true;
+}
+
 static inline void k3_span_end(k3_spans_t *spans, k3_phase_t phase)
 {
-    spans->ticks[phase] += k3_clock_now() - spans->begin[phase];
-    spans->used[phase] = true;
+    k3_span_end_at(spans, phase, k3_clock_now());
 }
 
 #endif

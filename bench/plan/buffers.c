@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "bench/plan/fused.h"
 #include "bench/plan/slab.h"
 #include "harness/base/arith.h"
 #include "kernels/kernels.h"
@@ -143,6 +144,9 @@ static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     case K3_ENGINE_SLAB:
         k3_slab_plan(cell, &slab);
         m->block = slab.bytes;
+        break;
+    case K3_ENGINE_FUSED:
+        k3_fused_memory(cell, &m->block, &m->engine);
         break;
     case K3_ENGINE_MPI:
         plan_mpi(cell, rank, m);

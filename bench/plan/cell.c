@@ -229,6 +229,7 @@ static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k
         .ranks_per_node = cell->node_most,
         .nodes = cell->nodes,
         .dp = cell->layout.dp,
+        .intermediate = cell->model.intermediate,
         .max_tokens = cell->max_tokens,
         .dispatch_format = cell->dispatch_format,
         .combine_format = cell->combine_format,
@@ -307,6 +308,13 @@ static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
         return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "%s: component %s needs a dispatch, and every rank has all rows", p->name,
                        k3_component_names[cell->component]);
+    }
+    if (p->engine == K3_ENGINE_FUSED &&
+        (cell->component == K3_COMPONENT_DISPATCH || cell->component == K3_COMPONENT_COMBINE)) {
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "%s: dispatch, experts and combine overlap, so there is no component %s alone", p->name,
+            k3_component_names[cell->component]);
     }
     if (p->engine != K3_ENGINE_SLAB && cell->component == K3_COMPONENT_CONTROL) {
         return k3_fail(err, K3_ERR_UNSUPPORTED,

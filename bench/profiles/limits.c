@@ -218,6 +218,27 @@ static k3_status_t check_topk(const k3_profile_t *p, const k3_limit_facts_t *f, 
                   limit == p->limits.topk ? "upstream's " : "the ", limit);
 }
 
+/* Of kernels that hold the experts too. */
+static k3_status_t check_intermediate(const k3_profile_t *p, const k3_limit_facts_t *f,
+                                      k3_error_t *err)
+{
+    const k3_limits_t *l = &p->limits;
+
+    if (f->intermediate == 0) {
+        return K3_OK;
+    }
+    if (f->intermediate < l->inter_min) {
+        return refuse(p, f, err, "intermediate width %u is below upstream's limit %u",
+                      f->intermediate, l->inter_min);
+    }
+
+    k3_status_t status = at_most(p, f, "intermediate width", f->intermediate, l->inter_max, err);
+
+    return status != K3_OK ? status
+                           : multiple_of(p, f, "intermediate width", f->intermediate, "upstream's",
+                                         l->inter_unit, err);
+}
+
 /* What upstream is compiled or asserted for. */
 static k3_status_t check_width_stock(const k3_profile_t *p, const k3_limit_facts_t *f,
                                      k3_error_t *err)
@@ -240,7 +261,7 @@ static k3_status_t check_width_stock(const k3_profile_t *p, const k3_limit_facts
     if (status == K3_OK && f->dispatch_format == K3_FORMAT_FP8) {
         status = multiple_of(p, f, "width", f->width, "upstream's fp8", l->fp8_width_unit, err);
     }
-    return status;
+    return status != K3_OK ? status : check_intermediate(p, f, err);
 }
 
 /* What the row formats need in either generation: whole scale groups, values in 16-byte pieces. */

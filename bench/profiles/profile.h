@@ -2,7 +2,7 @@
  * buffers, refusals, `list`, the README table). No other file may ask for a backend by name.
  *
  * Symbols in comments: R ranks, E experts, L = E / R local experts, n rows on a lane or in a chunk,
- * M agreed bound of rows per rank, W latent width, K top-k. */
+ * M agreed bound of rows per rank, W latent width, I intermediate width, K top-k. */
 #ifndef K3_PROFILES_PROFILE_H
 #define K3_PROFILES_PROFILE_H
 
@@ -105,6 +105,8 @@ typedef enum k3_buffer_formula {
     K3_BUFFER_DEEPEP_LL, /* DeepEP LowLatencyLayout */
     K3_BUFFER_MOONCAKE,  /* Mooncake mooncake_ep_buffer.h */
     K3_BUFFER_PACKED,    /* counts and packed rows, both ways */
+    K3_BUFFER_MEGAMOE,   /* DeepGEMM layout/mega_moe.cuh */
+    K3_BUFFER_WINDOW,    /* two windows, sgl-kernel-npu deep_ep */
     K3_BUFFER_PLANNED    /* belongs to an engine that is not built yet */
 } k3_buffer_formula_t;
 
@@ -115,7 +117,7 @@ enum { K3_WIDTHS_MAX = 10, K3_COUNTS_MAX = 12 };
 /* What the k3 generation drops. */
 enum {
     K3_LIFT_TOPK = 1u << 0,       /* up to K3_LIFTED_TOPK */
-    K3_LIFT_WIDTHS = 1u << 1,     /* any width of 16-byte rows and whole scale groups */
+    K3_LIFT_WIDTHS = 1u << 1,     /* any width of 16-byte rows and whole scale groups; any I */
     K3_LIFT_NODE_SHAPE = 1u << 2, /* ranks_unit, ranks_per_node, ranks_one_node */
     K3_LIFT_EXPERTS = 1u << 3
 };
@@ -130,7 +132,8 @@ typedef struct k3_limits {
     uint32_t topk;
     uint32_t widths[K3_WIDTHS_MAX]; /* allowed values of W */
     uint32_t width_min, width_max, width_unit;
-    uint32_t fp8_width_unit; /* W must be a multiple when fp8 is dispatched */
+    uint32_t fp8_width_unit;                   /* W must be a multiple when fp8 is dispatched */
+    uint32_t inter_min, inter_max, inter_unit; /* intermediate width, of fused kernels */
     uint32_t ranks;
     uint32_t ranks_unit;     /* R must be a multiple */
     uint32_t ranks_per_node; /* exactly, when several nodes */
@@ -167,6 +170,8 @@ typedef struct k3_profile {
     bool                 combine_complete; /* nothing is left to reduce after combine */
     k3_dispatch_layout_t layout;
     bool                 context_parallel; /* allowed with cp > 1 by upstream */
+    const char *runner; /* the only one: the kernel that also moves the rows; NULL: any that accepts
+                           the layout */
 
     /* rows on the wire */
     k3_copy_rule_t copy, combine_copy;
@@ -281,6 +286,7 @@ k3_status_t k3_profile_qps(const k3_profile_t *p, uint32_t ranks, uint32_t exper
 typedef struct k3_limit_facts {
     const char     *model;
     uint32_t        topk, width, experts, ranks, ranks_per_node, nodes, dp;
+    uint32_t        intermediate; /* 0: not looked at */
     uint64_t        max_tokens;
     k3_format_t     dispatch_format, combine_format;
     bool            p2p;

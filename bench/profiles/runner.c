@@ -71,6 +71,24 @@ static const k3_runner_t runners[] = {
                 .round_gate_up = true,
                 .middle = K3_FORMAT_BF16},
      .what = "W4A16, standard and flashinfer layouts"},
+
+    /* Inside kernels that move the rows too; profiles name them. The first GEMM's epilogue applies the
+     * activation, times the row's weight, and quantises (deepseek-ai/DeepGEMM mega MoE). */
+    {.name = "mega_moe",
+     .recipe = {.name = "w4a8-mxfp8",
+                .input = K3_FORMAT_MXFP8,
+                .round_gate_up = false,
+                .middle = K3_FORMAT_MXFP8},
+     .what = "MXFP8 before both GEMMs, activation times weight fused, inside the kernel that reads "
+             "the rows"},
+
+    /* Upstream's is int8 x int8. MXFP4 weights have no such GEMM, so rows are decoded (decided). */
+    {.name = "fused_deep_moe",
+     .recipe = {.name = "w4a16",
+                .input = K3_FORMAT_BF16,
+                .round_gate_up = false,
+                .middle = K3_FORMAT_BF16},
+     .what = "W4A16, rows decoded to bf16, activation fused, inside the kernel that stores them"},
 };
 
 enum { RUNNER_COUNT = sizeof(runners) / sizeof(runners[0]), ACCEPT_TEXT = 128 };
@@ -87,6 +105,9 @@ const k3_runner_t *k3_runner_at(unsigned i)
 
 static bool accepts(const k3_runner_t *runner, const k3_profile_t *profile)
 {
+    if (profile->runner != NULL) {
+        return strcmp(runner->name, profile->runner) == 0;
+    }
     return (runner->accepts & K3_BIT(profile->layout)) != 0;
 }
 
@@ -142,6 +163,13 @@ k3_status_t k3_runner_find(const char *name, const k3_profile_t *profile,
 
     const k3_runner_t *runner = &runners[index - 1];
 
+    if (profile->runner != NULL && !accepts(runner, profile)) {
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "runner %s: the experts of %s are part of the kernel that moves the rows, its "
+            "only runner is %s",
+            runner->name, profile->name, profile->runner);
+    }
     if (!accepts(runner, profile)) {
         char text[ACCEPT_TEXT];
 

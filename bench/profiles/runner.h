@@ -7,7 +7,7 @@
 
 typedef struct k3_runner {
     const char *name;
-    unsigned    accepts; /* bits of k3_dispatch_layout_t */
+    unsigned    accepts; /* bits of k3_dispatch_layout_t; 0: only profiles that name it */
     k3_recipe_t recipe;
     const char *what; /* one line for `list` */
 } k3_runner_t;

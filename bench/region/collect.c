@@ -334,13 +334,15 @@ static void collect_setup(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t 
     out->selftest_us = us[4];
 }
 
-k3_status_t k3_collect(const k3_region_t *region, double *const *local, k3_measurement_t *out,
-                       k3_error_t *err)
+k3_status_t k3_collect(const k3_region_t *region, double *const *local,
+                       const k3_overlap_us_t *overlap, k3_measurement_t *out, k3_error_t *err)
 {
     k3_qps_t *qps = region->ops->qps(region->engine);
 
     collect_setup(region, qps, out);
-    if (collect_phases(region, local, out, err) != K3_OK) {
+    if (collect_phases(region, local, out, err) != K3_OK ||
+        (overlap != NULL &&
+         k3_collect_overlap(region, overlap, out->iterations, &out->overlap, err) != K3_OK)) {
         return err->status;
     }
     if (qps != NULL) {

@@ -5,8 +5,12 @@
 #include "bench/region/measure.h"
 
 /* Collective. local[phase][out->iterations]: this rank's times, below 0 where a phase did not
- * occur. */
-k3_status_t k3_collect(const k3_region_t *region, double *const *local, k3_measurement_t *out,
-                       k3_error_t *err);
+ * occur; overlap[out->iterations], or NULL on all ranks. */
+k3_status_t k3_collect(const k3_region_t *region, double *const *local,
+                       const k3_overlap_us_t *overlap, k3_measurement_t *out, k3_error_t *err);
+
+/* collect_overlap.c, collective; *result at rank 0. */
+k3_status_t k3_collect_overlap(const k3_region_t *region, const k3_overlap_us_t *own,
+                               uint64_t iterations, k3_overlap_result_t *result, k3_error_t *err);
 
 #endif

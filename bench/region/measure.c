@@ -27,6 +27,7 @@ typedef struct sampler {
     k3_phase_t                  headline;
     uint64_t                    payload, capacity;
     double                     *local[K3_PHASE_COUNT]; /* [capacity] this rank's times */
+    k3_overlap_us_t            *overlap;               /* [capacity]; NULL: nothing overlaps */
     double                     *headline_max, *scratch;
     double                      timed_us;
 } sampler_t;
@@ -53,6 +54,7 @@ static void sampler_free(sampler_t *s)
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
         k3_free(s->local[p]);
     }
+    k3_free(s->overlap);
     k3_free(s->headline_max);
     k3_free(s->scratch);
     k3_verify_close(&s->verify);
@@ -69,6 +71,10 @@ static k3_status_t sampler_open(sampler_t *s, k3_error_t *err)
     }
     if (k3_alloc("samples", s->capacity, sizeof(double), &s->headline_max, err) != K3_OK ||
         k3_alloc("samples", s->capacity, sizeof(double), &s->scratch, err) != K3_OK) {
+        return err->status;
+    }
+    if (s->region->ops->fused != NULL &&
+        k3_alloc("samples", s->capacity, sizeof(*s->overlap), &s->overlap, err) != K3_OK) {
         return err->status;
     }
     return k3_verify_open(s->region, s->options->check != K3_CHECK_OFF, &s->verify, err);
@@ -166,6 +172,14 @@ static void store(sampler_t *s, uint64_t n)
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
         s->local[p][n] = spans->used[p] ? k3_clock_us(spans->ticks[p]) : -1.0;
     }
+    if (s->overlap != NULL) {
+        s->overlap[n] = (k3_overlap_us_t){
+            .dispatch = k3_clock_us(spans->overlap.dispatch),
+            .expert = k3_clock_us(spans->ticks[K3_PHASE_EXPERT_MLP]),
+            .combine = k3_clock_us(spans->overlap.combine),
+            .span = k3_clock_us(spans->overlap.span),
+        };
+    }
     MPI_Allreduce(&own, &s->headline_max[n], 1, MPI_DOUBLE, MPI_MAX, s->region->world->comm);
     s->timed_us += s->headline_max[n];
 }
@@ -225,7 +239,7 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
         out->checked = options->check != K3_CHECK_OFF;
         k3_watchdog_tick("gathering the results", 0);
         k3_verify_merge(&s.verify, &out->check);
-        k3_collect(region, s.local, out, err);
+        k3_collect(region, s.local, s.overlap, out, err);
     }
     sampler_free(&s);
     return err->status;

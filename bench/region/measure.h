@@ -42,26 +42,40 @@ typedef struct k3_wait_row {
     k3_wait_t wait; /* over all timed iterations */
 } k3_wait_row_t;
 
+/* Of one rank in one iteration, microseconds. */
+typedef struct k3_overlap_us {
+    double dispatch, expert, combine, span;
+} k3_overlap_us_t;
+
+/* Medians over the iterations, each by its rank with the longest span; hidden: of what the parts' own
+ * times are longer than the span. */
+typedef struct k3_overlap_result {
+    bool            present;
+    k3_overlap_us_t own;
+    double          hidden;
+} k3_overlap_result_t;
+
 /* Complete at rank 0; the other ranks hold status, iterations and check. */
 typedef struct k3_measurement {
-    uint64_t          iterations, warmup;
-    k3_phase_result_t phase[K3_PHASE_COUNT];
-    k3_check_t        check; /* of all ranks */
-    bool              checked;
-    bool              has_lanes;    /* the engine has queue pairs */
-    bool              accounted;    /* ... and their accounts were on */
-    bool              matches_plan; /* measured == planned on every lane of every rank */
-    k3_error_t        mismatch;     /* the first lane that differs */
-    k3_lane_row_t    *lanes;        /* owned */
-    uint64_t          lane_count;
-    char              transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
-    char              order[16];      /* fence or flush */
-    uint64_t          order_rounds, order_overtaken;
-    k3_wait_row_t    *waits; /* owned */
-    uint64_t          wait_count;
-    uint64_t          allocated_bytes;   /* of the rank that holds most */
-    uint64_t          timed_allocations; /* inside timed iterations; must be 0 */
-    double            weights_us, queue_pairs_us, registration_us, connection_us,
+    uint64_t            iterations, warmup;
+    k3_phase_result_t   phase[K3_PHASE_COUNT];
+    k3_check_t          check; /* of all ranks */
+    bool                checked;
+    bool                has_lanes;    /* the engine has queue pairs */
+    bool                accounted;    /* ... and their accounts were on */
+    bool                matches_plan; /* measured == planned on every lane of every rank */
+    k3_error_t          mismatch;     /* the first lane that differs */
+    k3_lane_row_t      *lanes;        /* owned */
+    uint64_t            lane_count;
+    char                transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
+    char                order[16];      /* fence or flush */
+    uint64_t            order_rounds, order_overtaken;
+    k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */
+    k3_wait_row_t      *waits;   /* owned */
+    uint64_t            wait_count;
+    uint64_t            allocated_bytes;   /* of the rank that holds most */
+    uint64_t            timed_allocations; /* inside timed iterations; must be 0 */
+    double              weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */
 } k3_measurement_t;
 

@@ -7,6 +7,7 @@
 
 typedef struct pair {
     uint32_t expert, row, k;
+    float    weight; /* that the expert applies; 1 where the combine does */
 } pair_t;
 
 struct k3_oracle_combine {
@@ -21,6 +22,7 @@ struct k3_oracle_combine {
     float              *sum;   /* [3][L] */
     pair_t             *pairs; /* [max_rows * K] by expert */
     const float       **inputs;
+    float              *weights; /* [max_rows] */
     uint16_t          **outputs;
     bool               *known; /* [max_rows] taken from the cache */
 };
@@ -32,6 +34,9 @@ k3_oracle_rule_t k3_oracle_combine_rule(const k3_cell_t *cell)
     }
     if (cell->profile->combine_complete && cell->profile->weights_at == K3_WEIGHTS_AT_ORIGIN) {
         return K3_RULE_ORIGIN;
+    }
+    if (cell->profile->combine_complete && cell->profile->weights_at == K3_WEIGHTS_IN_ACTIVATION) {
+        return K3_RULE_SLOTS;
     }
     return cell->profile->combine_roundings > 1 ? K3_RULE_NODES : K3_RULE_RANKS;
 }
@@ -57,6 +62,7 @@ static k3_status_t allocate(k3_oracle_combine_t *c, k3_error_t *err)
         k3_alloc("oracle: sums", 3 * latent, sizeof(float), &c->sum, err) != K3_OK ||
         k3_alloc("oracle: pairs", pairs, sizeof(pair_t), &c->pairs, err) != K3_OK ||
         k3_alloc("oracle: inputs", rows, sizeof(float *), &c->inputs, err) != K3_OK ||
+        k3_alloc("oracle: weights", rows, sizeof(float), &c->weights, err) != K3_OK ||
         k3_alloc("oracle: outputs", rows, sizeof(uint16_t *), &c->outputs, err) != K3_OK ||
         k3_alloc("oracle: known rows", rows, sizeof(bool), &c->known, err) != K3_OK) {
         return err->status;
@@ -98,6 +104,7 @@ void k3_oracle_combine_destroy(k3_oracle_combine_t *c)
     k3_oracle_expert_destroy(c->expert);
     k3_free(c->known);
     k3_free(c->outputs);
+    k3_free(c->weights);
     k3_free(c->inputs);
     k3_free(c->pairs);
     k3_free(c->sum);
@@ -193,12 +200,14 @@ static bool is_expert(const k3_oracle_combine_t *c, int32_t id)
 /* The (row, expert) pairs of the rows that are not known, those of an expert together. */
 static size_t collect_pairs(k3_oracle_combine_t *c, const k3_measured_row_t *const *rows, size_t n)
 {
+    bool   weighted = c->rule == K3_RULE_SLOTS;
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < c->cell->model.topk && !c->known[i]; k++) {
             if (is_expert(c, rows[i]->ids[k])) {
-                c->pairs[count++] = (pair_t){(uint32_t)rows[i]->ids[k], (uint32_t)i, k};
+                c->pairs[count++] = (pair_t){(uint32_t)rows[i]->ids[k], (uint32_t)i, k,
+                                             weighted ? rows[i]->weights[k] : 1.0f};
             }
         }
     }
@@ -216,8 +225,9 @@ static void run_stand_in(const k3_oracle_combine_t *c, const pair_t *pair, uint3
 
     for (size_t i = 0; i < n; i++) {
         float product = x[i] * factor;
+        float weighted = (float)((double)product * (double)pair->weight);
 
-        y[i] = slice == 0 ? k3_oracle_bf16_bits((double)product) : 0;
+        y[i] = slice == 0 ? k3_oracle_bf16_bits((double)weighted) : 0;
     }
 }
 
@@ -234,12 +244,14 @@ static void run_pairs(k3_oracle_combine_t *c, const pair_t *pairs, size_t n, uin
     for (size_t i = 0; i < n; i++) {
         c->inputs[i] = c->x + (size_t)pairs[i].row * c->cell->model.latent;
         c->outputs[i] = result(c, pairs[i].row, pairs[i].k, slice);
+        c->weights[i] = pairs[i].weight;
         if (c->stand_in) {
             run_stand_in(c, &pairs[i], slice);
         }
     }
     if (!c->stand_in) {
-        k3_oracle_expert_run(c->expert, pairs[0].expert, begin, end, n, c->inputs, c->outputs);
+        k3_oracle_expert_run(c->expert, pairs[0].expert, begin, end, n, c->inputs, c->weights,
+                             c->outputs);
     }
 }
 
@@ -294,6 +306,12 @@ static void add_weighted(size_t n, float weight, const uint16_t *y, float *sum)
     }
 }
 
+/* What the sum over k multiplies a result by. */
+static float weight_of(const k3_oracle_combine_t *c, const k3_measured_row_t *row, uint32_t k)
+{
+    return c->rule == K3_RULE_SLOTS ? 1.0f : row->weights[k];
+}
+
 static void sum_at_origin(const k3_oracle_combine_t *c, const k3_measured_row_t *row, size_t i,
                           float *sum)
 {
@@ -302,7 +320,7 @@ static void sum_at_origin(const k3_oracle_combine_t *c, const k3_measured_row_t 
     memset(sum, 0, n * sizeof(float));
     for (uint32_t k = 0; k < c->cell->model.topk; k++) {
         if (is_expert(c, row->ids[k])) {
-            add_weighted(n, row->weights[k], result(c, i, k, 0), sum);
+            add_weighted(n, weight_of(c, row, k), result(c, i, k, 0), sum);
         }
     }
 }
@@ -414,10 +432,11 @@ bool k3_oracle_combine_term(const k3_oracle_combine_t *c, const k3_measured_row_
 {
     size_t n = c->cell->model.latent;
 
-    if (c->rule != K3_RULE_ORIGIN || c->known[i] || !is_expert(c, row->ids[k])) {
+    if (sums_at_experts(c) || c->rule == K3_RULE_NOTHING || c->known[i] ||
+        !is_expert(c, row->ids[k])) {
         return false;
     }
     memset(term, 0, n * sizeof(float));
-    add_weighted(n, row->weights[k], result(c, i, k, 0), term);
+    add_weighted(n, weight_of(c, row, k), result(c, i, k, 0), term);
     return true;
 }

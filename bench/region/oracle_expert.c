@@ -117,23 +117,24 @@ static float round_hidden(const k3_recipe_t *recipe, double value)
     return (float)(recipe->round_gate_up ? k3_oracle_round_bf16(value) : value);
 }
 
-/* Activation, its rounding to bf16, and what the recipe's middle format leaves of it; into gate. */
-static void make_middle(k3_oracle_expert_t *work, size_t n, uint32_t inter)
+/* Activation times the row's weight, its rounding to bf16, and what the recipe's middle format leaves of it; into gate. */
+static void make_middle(k3_oracle_expert_t *work, size_t n, const float *weights, uint32_t inter)
 {
     for (size_t i = 0; i < n; i++) {
         float *gate = work->gate + i * inter;
         float *up = work->up + i * inter;
 
         for (uint32_t j = 0; j < inter; j++) {
-            gate[j] = (float)k3_oracle_round_bf16(
-                k3_oracle_activate(work->model->activation, gate[j], up[j]));
+            double value = k3_oracle_activate(work->model->activation, gate[j], up[j]);
+
+            gate[j] = (float)k3_oracle_round_bf16(value * (double)weights[i]);
         }
         k3_oracle_quantise(work->recipe->middle, inter, gate);
     }
 }
 
 void k3_oracle_expert_run(k3_oracle_expert_t *work, uint32_t expert, uint32_t begin, uint32_t end,
-                          size_t n, const float *const *x, uint16_t *const *y)
+                          size_t n, const float *const *x, const float *weights, uint16_t *const *y)
 {
     uint32_t latent = work->model->latent, inter = end - begin;
 
@@ -147,7 +148,7 @@ void k3_oracle_expert_run(k3_oracle_expert_t *work, uint32_t expert, uint32_t be
             work->up[i * inter + j] = round_hidden(work->recipe, dot_row(work, x[i], latent));
         }
     }
-    make_middle(work, n, inter);
+    make_middle(work, n, weights, inter);
     for (uint32_t r = 0; r < latent; r++) {
         load_row(work, expert, K3_MATRIX_W2, r, begin, end);
         for (size_t i = 0; i < n; i++) {

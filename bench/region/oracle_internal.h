@@ -41,14 +41,17 @@ k3_status_t k3_oracle_expert_create(const k3_model_t *model, uint64_t seed,
 void        k3_oracle_expert_destroy(k3_oracle_expert_t *expert);
 
 /* The slice [begin, end) of the intermediate dimension of one expert, applied to n rows that the
- * recipe's input rounding has already been applied to; y: L bf16 values each. */
+ * recipe's input rounding has already been applied to; weights[i] multiplies the activation of row i;
+ * y: L bf16 values each. */
 void k3_oracle_expert_run(k3_oracle_expert_t *work, uint32_t expert, uint32_t begin, uint32_t end,
-                          size_t n, const float *const *x, uint16_t *const *y);
+                          size_t n, const float *const *x, const float *weights,
+                          uint16_t *const *y);
 
 /* --- oracle_combine.c: wanted combined rows -------------------------------------------------- */
 
 typedef enum k3_oracle_rule {
     K3_RULE_ORIGIN, /* bf16 of the weighted sum over k in f32 */
+    K3_RULE_SLOTS,  /* the experts apply the weights, bf16 of the plain sum over k in f32 */
     K3_RULE_RANKS,  /* each rank rounds its part of it, then the parts are added in rank order */
     K3_RULE_NODES, /* as ranks, but each node adds and rounds the parts of its ranks, then the nodes'
                        parts are added in node order */
@@ -68,7 +71,7 @@ uint32_t         k3_oracle_slices(const k3_cell_t *cell); /* parts of an expert:
 void k3_oracle_combine_run(k3_oracle_combine_t *combine, const k3_measured_row_t *const *rows,
                            size_t n, uint16_t *want);
 
-/* After a run: weight times output of selection k of row i, [L] f32, where the run computed it and
+/* After a run: weight times output (what the sum adds) of selection k of row i, [L] f32, where the run computed it and
  * the rule adds it unbroken; false otherwise. */
 bool k3_oracle_combine_term(const k3_oracle_combine_t *combine, const k3_measured_row_t *row,
                             size_t i, uint32_t k, float *term);

@@ -113,7 +113,8 @@ static inline uint16_t round_bf16(float value)
     return (uint16_t)((v.u + 0x7fffu + (v.u >> 16 & 1)) >> 16);
 }
 
-/* y = bf16(x * factor): every expert has its own factor, so that no identity and no mix-up passes. */
+/* y = bf16(x * factor), times the row's weight where the experts apply it: every expert has its own
+ * factor, so that no identity and no mix-up passes. */
 static void stand_in(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *work)
 {
     float   *row = r->buffer[K3_BUF_EXPERT_WORK];
@@ -122,13 +123,32 @@ static void stand_in(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *wo
 
     for (size_t i = 0; i < work->count; i++) {
         uint16_t *out = work->out[i];
+        float     weight = work->weights != NULL ? work->weights[i] : 1.0f;
 
         r->kernels->decode(work->format, work->values[i],
                            work->scales != NULL ? work->scales[i] : NULL, width, row);
         for (uint32_t j = 0; j < width; j++) {
-            out[j] = round_bf16(row[j] * factor);
+            out[j] = round_bf16(row[j] * factor * weight);
         }
     }
+}
+
+static void run_expert(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *work)
+{
+    k3_expert_weights_t weights;
+
+    if (work->count == 0) {
+        return;
+    }
+    if (r->stand_in) {
+        stand_in(r, expert, work);
+    } else {
+        k3_weights_expert(r->weights, expert, &weights);
+        r->kernels->expert_mlp(&r->weights->shape, &r->cell->runner->recipe, &weights, work->count,
+                               work->format, work->values, work->scales, work->weights, work->out,
+                               r->buffer[K3_BUF_EXPERT_WORK]);
+    }
+    k3_watchdog_alive();
 }
 
 static void experts(k3_region_t *r)
@@ -137,23 +157,21 @@ static void experts(k3_region_t *r)
 
     k3_span_begin(&r->spans, K3_PHASE_EXPERT_MLP);
     for (uint32_t e = 0; e < local; e++) {
-        k3_expert_rows_t    work;
-        k3_expert_weights_t weights;
+        k3_expert_rows_t work;
 
         r->ops->expert(r->engine, e, &work);
-        if (work.count == 0) {
-            continue;
-        }
-        if (r->stand_in) {
-            stand_in(r, e, &work);
-        } else {
-            k3_weights_expert(r->weights, e, &weights);
-            r->kernels->expert_mlp(&r->weights->shape, &r->cell->runner->recipe, &weights,
-                                   work.count, work.format, work.values, work.scales, work.out,
-                                   r->buffer[K3_BUF_EXPERT_WORK]);
-        }
-        k3_watchdog_alive();
+        run_expert(r, e, &work);
     }
+    k3_span_end(&r->spans, K3_PHASE_EXPERT_MLP);
+}
+
+/* A part of an expert's rows, called by an engine that overlaps. */
+static void expert_block(void *region, uint32_t expert, const k3_expert_rows_t *work)
+{
+    k3_region_t *r = region;
+
+    k3_span_begin(&r->spans, K3_PHASE_EXPERT_MLP);
+    run_expert(r, expert, work);
     k3_span_end(&r->spans, K3_PHASE_EXPERT_MLP);
 }
 
@@ -196,12 +214,10 @@ static void line_up(const k3_region_t *r)
     }
 }
 
-static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
+static k3_status_t one_after_another(k3_region_t *r, const k3_rows_t *rows, k3_error_t *err)
 {
-    k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
-
     k3_span_begin(&r->spans, K3_PHASE_DISPATCH);
-    r->ops->dispatch(r->engine, &rows, err);
+    r->ops->dispatch(r->engine, rows, err);
     k3_span_end(&r->spans, K3_PHASE_DISPATCH);
     if (err->status != K3_OK) {
         return err->status;
@@ -210,8 +226,20 @@ static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
     experts(r);
     line_up(r);
     k3_span_begin(&r->spans, K3_PHASE_COMBINE);
-    r->ops->combine(r->engine, &rows, r->combined, err);
+    r->ops->combine(r->engine, rows, r->combined, err);
     k3_span_end(&r->spans, K3_PHASE_COMBINE);
+    return err->status;
+}
+
+static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
+{
+    k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
+
+    if (r->ops->fused != NULL) {
+        r->ops->fused(r->engine, &rows, expert_block, r, r->combined, err);
+    } else {
+        one_after_another(r, &rows, err);
+    }
     if (err->status == K3_OK) {
         corrupt(r);
     }

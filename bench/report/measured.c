@@ -173,6 +173,21 @@ static json_t *record_rates(const k3_cell_t *cell, const k3_work_t *w, const k3_
     return rates;
 }
 
+/* How much of the parts' own times lies under one another: BENCHMARKS.md. */
+static json_t *record_overlap(const k3_overlap_result_t *o)
+{
+    json_t *overlap = json_object();
+
+    k3_set_number(overlap, "dispatch_us", o->own.dispatch);
+    k3_set_number(overlap, "expert_us", o->own.expert);
+    k3_set_number(overlap, "combine_us", o->own.combine);
+    k3_set_number(overlap, "span_us", o->own.span);
+    k3_set_number(overlap, "hidden_us", o->hidden);
+    k3_set_text(overlap, "basis",
+                "medians over iterations, each of the rank with the longest span");
+    return overlap;
+}
+
 static int slower(const void *a, const void *b)
 {
     double x = ((const k3_lane_row_t *)a)->last_done_us,
@@ -307,8 +322,8 @@ static void set_pattern(json_t *o, const k3_cell_t *cell)
 void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
                         const k3_measurement_t *m, k3_check_mode_t mode)
 {
-    static const char *const reasons[] = {"check_reason", "phases_reason", "rates_reason",
-                                          "qps_reason", "waits_reason"};
+    static const char *const reasons[] = {"check_reason",   "phases_reason", "rates_reason",
+                                          "overlap_reason", "qps_reason",    "waits_reason"};
 
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         json_object_del(o, reasons[i]);
@@ -317,6 +332,11 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
     json_object_set_new(o, "check", record_check(cell, m, mode));
     json_object_set_new(o, "phases", record_phases(m));
     json_object_set_new(o, "rates", record_rates(cell, work, m));
+    if (m->overlap.present) {
+        json_object_set_new(o, "overlap", record_overlap(&m->overlap));
+    } else {
+        k3_set_null(o, "overlap", "dispatch, experts and combine follow one another here");
+    }
     if (m->has_lanes && m->accounted) {
         json_object_set_new(o, "qps", record_qps(cell, m));
     } else if (m->has_lanes) {
@@ -329,7 +349,7 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
     if (m->wait_count > 0) {
         json_object_set_new(o, "waits", record_waits(m));
     } else {
-        k3_set_null(o, "waits", "this engine waits for no signals");
+        k3_set_null(o, "waits", "this engine waits for no signal of a single source");
     }
     set_pattern(o, cell);
     json_object_set_new(o, "setup", record_setup(m));

@@ -189,7 +189,7 @@ static json_t *record_memory(const k3_memory_t *m)
 
 json_t *k3_record_plan(const k3_cell_t *cell, const k3_work_t *work, const k3_memory_t *memory)
 {
-    static const char *const results[] = {"check", "phases", "rates", "qps", "waits"};
+    static const char *const results[] = {"check", "phases", "rates", "overlap", "qps", "waits"};
     json_t                  *o = json_object();
 
     k3_set_text(o, "key", cell->key);
@@ -330,8 +330,8 @@ json_t *k3_record_refused(const k3_cell_request_t *q, const k3_error_t *err)
     json_object_set_new(o, "tokens", asked_tokens(q));
     json_object_set_new(o, "choices", asked_choices(q, profile));
     k3_record_status(o, "unsupported", err->text);
-    set_nulls(o, (const char *const[]){"work", "traffic", "check", "phases", "rates", "qps",
-                                       "waits", "memory", NULL});
+    set_nulls(o, (const char *const[]){"work", "traffic", "check", "phases", "rates", "overlap",
+                                       "qps", "waits", "memory", NULL});
     return o;
 }
 

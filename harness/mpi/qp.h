@@ -111,12 +111,25 @@ void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_
 void k3_qps_get(k3_qps_t *qps, int peer, unsigned qp, void *local, uint64_t offset, uint64_t bytes,
                 uint64_t payload);
 
+/* The same for a row that lies in several places there: one message. */
+typedef struct k3_part {
+    void    *local;
+    uint64_t offset, bytes;
+} k3_part_t;
+void k3_qps_get_parts(k3_qps_t *qps, int peer, unsigned qp, const k3_part_t *parts, unsigned count,
+                      uint64_t payload);
+
 /* Signals are ordered behind all puts posted before on the same QP. Offsets are aligned to the
  * width. */
 void k3_qps_signal_add32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value);
 void k3_qps_signal_add64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value);
 void k3_qps_signal_write32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value);
 void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value);
+
+/* A signal of `bytes` (a multiple of 8) in one block of a peer that must be mapped: the first 8 bytes,
+ * which tell that the rest is there, are stored last and at once. */
+void k3_qps_signal_block(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset,
+                         const uint64_t *words, uint64_t bytes);
 
 /* The next post will go to this lane: its tables are fetched meanwhile. */
 void k3_qps_expect(const k3_qps_t *qps, int peer, unsigned qp);
@@ -171,6 +184,8 @@ static inline void k3_signal_clear64(void *word)
  * relative to this moment. A span that is still open is ended first (with its flush). Posts outside
  * any span (warm-up, barriers) are carried out and not booked. */
 void k3_qps_bank_begin(k3_qps_t *qps, unsigned bank);
+/* The same with one bank for what is posted and another one for what is read. */
+void k3_qps_banks_begin(k3_qps_t *qps, unsigned posts, unsigned pulls);
 /* Ends the span: adds this iteration's first post and last completion to the lanes' sums.
  * Operations still in flight are completed first (flush). */
 k3_status_t k3_qps_bank_end(k3_qps_t *qps, k3_error_t *err);

@@ -91,7 +91,7 @@ static void close_span(k3_qps_t *qps)
     qps->booking = false;
 }
 
-void k3_qps_bank_begin(k3_qps_t *qps, unsigned bank)
+void k3_qps_banks_begin(k3_qps_t *qps, unsigned posts, unsigned pulls)
 {
     if (qps->span_open) {
         /* Only what is still in flight has times to come. A fault is kept for the next call that
@@ -101,13 +101,18 @@ void k3_qps_bank_begin(k3_qps_t *qps, unsigned bank)
         }
         close_span(qps);
     }
-    qps->posts.bank_books = qps->posts.books + (uint64_t)bank * qps->lane_count;
+    qps->posts.bank_books = qps->posts.books + (uint64_t)posts * qps->lane_count;
     if (qps->pulls.books != NULL) {
-        qps->pulls.bank_books = qps->pulls.books + (uint64_t)bank * qps->lane_count;
+        qps->pulls.bank_books = qps->pulls.books + (uint64_t)pulls * qps->lane_count;
     }
     qps->span_open = true;
     qps->booking = qps->accounting;
     qps->span_begin = k3_clock_now();
+}
+
+void k3_qps_bank_begin(k3_qps_t *qps, unsigned bank)
+{
+    k3_qps_banks_begin(qps, bank, bank);
 }
 
 k3_status_t k3_qps_bank_end(k3_qps_t *qps, k3_error_t *err)

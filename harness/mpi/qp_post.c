@@ -185,15 +185,19 @@ void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_
     }
 }
 
-void k3_qps_get(k3_qps_t *qps, int peer, unsigned qp, void *local, uint64_t offset, uint64_t bytes,
-                uint64_t payload)
+void k3_qps_get_parts(k3_qps_t *qps, int peer, unsigned qp, const k3_part_t *parts, unsigned count,
+                      uint64_t payload)
 {
     k3_lane_t *lane = k3_lane_of(qps, peer, qp);
-    uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0, now;
+    uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0, now, bytes = 0;
     k3_book_t *book;
 
-    assert(qp < qps->qps_per_peer && offset + bytes <= qps->tail && lane->mapped != NULL);
-    memcpy(local, lane->mapped + offset, bytes);
+    assert(qp < qps->qps_per_peer && lane->mapped != NULL);
+    for (unsigned i = 0; i < count; i++) {
+        assert(parts[i].offset + parts[i].bytes <= qps->tail);
+        memcpy(parts[i].local, lane->mapped + parts[i].offset, parts[i].bytes);
+        bytes += parts[i].bytes;
+    }
     if (__builtin_expect(lane == qps->slow_lane, 0)) {
         slow_down(qps, posted);
     }
@@ -207,6 +211,14 @@ void k3_qps_get(k3_qps_t *qps, int peer, unsigned qp, void *local, uint64_t offs
         book->busy += now - posted;
         book_done(qps, &qps->pulls, book, posted, now, true);
     }
+}
+
+void k3_qps_get(k3_qps_t *qps, int peer, unsigned qp, void *local, uint64_t offset, uint64_t bytes,
+                uint64_t payload)
+{
+    k3_part_t part = {local, offset, bytes};
+
+    k3_qps_get_parts(qps, peer, qp, &part, 1, payload);
 }
 
 /* Everything posted on the lane so far arrives before what is posted from here on. */
@@ -324,6 +336,19 @@ void k3_qps_signal_write32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset
 void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value)
 {
     post_signal(qps, peer, qp, offset, value, WRITE64);
+}
+
+void k3_qps_signal_block(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset,
+                         const uint64_t *words, uint64_t bytes)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+
+    assert(bytes >= 8 && bytes % 8 == 0 && offset + bytes <= qps->tail && lane->mapped != NULL);
+    memcpy(lane->mapped + offset + 8, words + 1, bytes - 8);
+    post_signal(qps, peer, qp, offset, words[0], WRITE64);
+    if (qps->booking) {
+        qps->posts.bank_books[lane - qps->lanes].bytes_wire += bytes - 8;
+    }
 }
 
 void k3_qps_expect(const k3_qps_t *qps, int peer, unsigned qp)

@@ -5,8 +5,8 @@
 
 void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                         const k3_expert_weights_t *weights, size_t n, k3_format_t format,
-                        const void *const *rows, const void *const *scales, uint16_t *const *out,
-                        void *work)
+                        const void *const *rows, const void *const *scales,
+                        const float *row_weights, uint16_t *const *out, void *work)
 {
     static const k3_expert_ops_t ops = {
         .encode = k3_avx2_encode,
@@ -17,7 +17,7 @@ void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recip
         .activate = k3_avx2_activate_f32,
     };
 
-    k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, out, work);
+    k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, row_weights, out, work);
 }
 
 const k3_kernels_t k3_kernels_avx2 = {

@@ -21,8 +21,8 @@ void k3_avx2_decode(k3_format_t format, const void *values, const void *scales, 
                     float *out);
 void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                         const k3_expert_weights_t *weights, size_t n, k3_format_t format,
-                        const void *const *rows, const void *const *scales, uint16_t *const *out,
-                        void *work);
+                        const void *const *rows, const void *const *scales,
+                        const float *row_weights, uint16_t *const *out, void *work);
 void k3_avx2_gemm(const k3_matrix_t *w, const float *x, size_t m, float *y, float *panel);
 void k3_avx2_pack(k3_weight_format_t format, const float *row, size_t n, float *packed);
 void k3_avx2_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
@@ -35,8 +35,8 @@ void k3_avx2_rms_norm(const uint16_t *x, const uint16_t *gain, size_t n, float e
 void k3_avx2_activate(k3_activation_t activation, const uint16_t *gate, const uint16_t *up,
                       size_t n, uint16_t *out);
 void k3_avx2_round(const float *row, size_t n, uint16_t *out);
-void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up, size_t n,
-                          uint16_t *out);
+void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up,
+                          float weight, size_t n, uint16_t *out);
 
 /* --- bf16 rows in steps of 16 values, a shorter step at the end ------------------------------ */
 

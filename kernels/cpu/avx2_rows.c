@@ -103,11 +103,17 @@ K3_AVX2 void k3_avx2_activate(k3_activation_t activation, const uint16_t *gate, 
 }
 
 K3_AVX2 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up,
-                                  size_t n, uint16_t *out)
+                                  float weight, size_t n, uint16_t *out)
 {
+    const __m256 factor = _mm256_set1_ps(weight);
+
     for (size_t i = 0; i < n; i += 16) {
-        k3_store_bf16(out + i, n - i,
-                      act16(activation, k3_load_f32(gate + i, n - i), k3_load_f32(up + i, n - i)));
+        k3_f32x16_t result =
+            act16(activation, k3_load_f32(gate + i, n - i), k3_load_f32(up + i, n - i));
+
+        result.low = _mm256_mul_ps(result.low, factor);
+        result.high = _mm256_mul_ps(result.high, factor);
+        k3_store_bf16(out + i, n - i, result);
     }
 }
 

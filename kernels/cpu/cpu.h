@@ -47,15 +47,15 @@ typedef struct k3_expert_ops {
      * one row of w, whichever is more. */
     void (*gemm)(const k3_matrix_t *w, const float *x, size_t m, float *y, float *panel);
     void (*round)(const float *row, size_t n, uint16_t *out);
-    /* out = bf16(act(gate, up)). */
-    void (*activate)(k3_activation_t activation, const float *gate, const float *up, size_t n,
-                     uint16_t *out);
+    /* out = bf16(act(gate, up) * weight). */
+    void (*activate)(k3_activation_t activation, const float *gate, const float *up, float weight,
+                     size_t n, uint16_t *out);
 } k3_expert_ops_t;
 
 void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
                    const k3_recipe_t *recipe, const k3_expert_weights_t *weights, size_t n,
                    k3_format_t format, const void *const *rows, const void *const *scales,
-                   uint16_t *const *out, void *work);
+                   const float *row_weights, uint16_t *const *out, void *work);
 
 /* What the dense layers need of an ISA. */
 typedef struct k3_row_ops {

@@ -79,7 +79,8 @@ static void read_input(const k3_expert_ops_t *ops, k3_format_t input, k3_format_
 }
 
 static void middle(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
-                   const k3_recipe_t *recipe, float *gate, float *up, k3_expert_work_t *work)
+                   const k3_recipe_t *recipe, float weight, float *gate, float *up,
+                   k3_expert_work_t *work)
 {
     if (recipe->round_gate_up) {
         ops->round(gate, shape->inter, work->bf16);
@@ -87,7 +88,7 @@ static void middle(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
         ops->round(up, shape->inter, work->bf16);
         ops->decode(K3_FORMAT_BF16, work->bf16, NULL, shape->inter, up);
     }
-    ops->activate(shape->activation, gate, up, shape->inter, work->bf16);
+    ops->activate(shape->activation, gate, up, weight, shape->inter, work->bf16);
     through_format(ops, recipe->middle, work->bf16, shape->inter, work);
     ops->pack(shape->weights, work->row, shape->inter, gate);
 }
@@ -95,7 +96,7 @@ static void middle(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
 static void run_chunk(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
                       const k3_recipe_t *recipe, const k3_expert_weights_t *weights, size_t n,
                       k3_format_t format, const void *const *rows, const void *const *scales,
-                      uint16_t *const *out, k3_expert_work_t *work)
+                      const float *row_weights, uint16_t *const *out, k3_expert_work_t *work)
 {
     size_t      latent = k3_padded(shape->latent), inter = k3_padded(shape->inter);
     k3_matrix_t w1 = {shape->weights, weights->w1, weights->w1_scale, shape->inter, shape->latent};
@@ -110,7 +111,8 @@ static void run_chunk(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape
     ops->gemm(&w1, work->x, n, work->gate, work->panel);
     ops->gemm(&w3, work->x, n, work->up, work->panel);
     for (size_t i = 0; i < n; i++) {
-        middle(ops, shape, recipe, work->gate + i * inter, work->up + i * inter, work);
+        middle(ops, shape, recipe, row_weights == NULL ? 1.0f : row_weights[i],
+               work->gate + i * inter, work->up + i * inter, work);
     }
     ops->gemm(&w2, work->gate, n, work->x, work->panel);
     for (size_t i = 0; i < n; i++) {
@@ -121,7 +123,7 @@ static void run_chunk(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape
 void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
                    const k3_recipe_t *recipe, const k3_expert_weights_t *weights, size_t n,
                    k3_format_t format, const void *const *rows, const void *const *scales,
-                   uint16_t *const *out, void *work)
+                   const float *row_weights, uint16_t *const *out, void *work)
 {
     k3_expert_work_t parts;
 
@@ -136,6 +138,7 @@ void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
         size_t count = n - i < K3_EXPERT_CHUNK ? n - i : K3_EXPERT_CHUNK;
 
         run_chunk(ops, shape, recipe, weights, count, format, rows + i,
-                  scales == NULL ? NULL : scales + i, out + i, &parts);
+                  scales == NULL ? NULL : scales + i, row_weights == NULL ? NULL : row_weights + i,
+                  out + i, &parts);
     }
 }

@@ -51,18 +51,20 @@ static void round_row(const float *row, size_t n, uint16_t *out)
     }
 }
 
-static void activate_f32(k3_activation_t activation, const float *gate, const float *up, size_t n,
-                         uint16_t *out)
+static void activate_f32(k3_activation_t activation, const float *gate, const float *up,
+                         float weight, size_t n, uint16_t *out)
 {
     for (size_t i = 0; i < n; i++) {
-        out[i] = k3_f32_to_bf16(k3_act(activation, gate[i], up[i]));
+        float result = k3_act(activation, gate[i], up[i]);
+
+        out[i] = k3_f32_to_bf16(result * weight);
     }
 }
 
 static void expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
-                       const void *const *rows, const void *const *scales, uint16_t *const *out,
-                       void *work)
+                       const void *const *rows, const void *const *scales, const float *row_weights,
+                       uint16_t *const *out, void *work)
 {
     static const k3_expert_ops_t ops = {
         .encode = k3_scalar_encode,
@@ -73,7 +75,7 @@ static void expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe
         .activate = activate_f32,
     };
 
-    k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, out, work);
+    k3_expert_run(&ops, shape, recipe, weights, n, format, rows, scales, row_weights, out, work);
 }
 
 /* --- routing --------------------------------------------------------------------------------- */

@@ -268,6 +268,41 @@ static void test_pull(void)
     CHECK_OK(k3_qps_barrier(qps, err));
 }
 
+/* A row in two places is one message, in its own bank while posts go to another one; a block of
+ * status is one signal. */
+static void test_parts_and_blocks(void)
+{
+    static const uint64_t words[4] = {0x0000000a3f800000, 1, 2, 3};
+    k3_lane_stats_t       stats;
+    int                   from = (world.rank + 1) % world.size;
+    char                 *memory = k3_qps_memory(qps), got[64] = {0};
+    k3_part_t             parts[] = {{got, big_at + 64, 5}, {got + 8, big_at + 80, 4}};
+
+    if (k3_qps_mapped(qps, from) == NULL) {
+        return;
+    }
+    memset(memory + big_at, world.rank + 9, 128);
+    memset(memory, 0, 32);
+    CHECK_OK(k3_qps_barrier(qps, err));
+    k3_qps_reset(qps);
+    k3_qps_banks_begin(qps, 0, 1);
+    k3_qps_get_parts(qps, from, 0, parts, 2, 7);
+    k3_qps_signal_block(qps, from, 0, 0, words, sizeof(words));
+    CHECK_OK(k3_qps_bank_end(qps, err));
+    CHECK(got[4] == from + 9 && got[5] == 0 && got[8] == from + 9 && got[11] == from + 9);
+    CHECK_OK(k3_qps_barrier(qps, err));
+    CHECK(memcmp(memory, words, sizeof(words)) == 0);
+    k3_qps_lane_stats(qps, 1, from, 0, true, &stats);
+    CHECK(stats.messages == 1 && stats.bytes_wire == 9 && stats.bytes_payload == 7);
+    k3_qps_lane_stats(qps, 0, from, 0, true, &stats);
+    CHECK(stats.messages == 0);
+    k3_qps_lane_stats(qps, 0, from, 0, false, &stats);
+    CHECK(stats.messages == 0 && stats.signals == 1 && stats.bytes_wire == sizeof(words));
+    memset(memory, 0, 32);
+    k3_qps_reset(qps);
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
 static void test_accounting_off(void)
 {
     k3_lane_stats_t stats;
@@ -338,6 +373,7 @@ static void test_transport(const char *transports, bool mappable, unsigned most)
             test_big();
             test_mapping();
             test_pull();
+            test_parts_and_blocks();
             test_accounting_off();
             test_many();
             k3_qps_destroy(qps);

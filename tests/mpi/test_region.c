@@ -17,17 +17,26 @@ typedef struct opened {
     uint64_t     payload;
 } opened_t;
 
+static bool one_node(const char *backend)
+{
+    const k3_profile_t *profile;
+    k3_error_t          unused = K3_ERROR_INIT;
+
+    CHECK(k3_registry_find(backend, &profile, &unused) == K3_OK);
+    return profile->limits.one_node;
+}
+
 static k3_cell_request_t request_of(const char *backend, uint64_t tokens)
 {
     return (k3_cell_request_t){
         .world = (uint32_t)world.size,
         .node_of = world.node_of,
-        .nodes_as = 2,
+        .nodes_as = one_node(backend) ? 1 : 2,
         .model = "tiny:E=32,K=4",
         .backend = backend,
         .tokens = tokens,
         .seed = 7,
-        .dispatch_dtype = "bf16", /* fp8 asks for ranks x rows in fours */
+        .dispatch_dtype = one_node(backend) ? NULL : "bf16", /* fp8: ranks x rows in fours */
         .p2p = true,
     };
 }
@@ -96,7 +105,9 @@ static uint64_t rows_of_all(uint64_t tokens)
 
 /* --- alone ----------------------------------------------------------------------------------- */
 
-static const char *const available[] = {"mooncake", "deepep:ll", "none", "mpi", "null"};
+static const char *const available[] = {
+    "mooncake",      "deepep:ll", "megamoe", "flashinfer_megamoe",
+    "ascend_fuseep", "none",      "mpi",     "null"};
 
 enum { AVAILABLE = sizeof(available) / sizeof(available[0]) };
 
@@ -193,6 +204,10 @@ static void test_two(void)
     interleave("mooncake", 16, "mooncake", 1);
     interleave("mpi", 3, "mooncake", 3);
     interleave("none", 3, "deepep:ll", 3);
+    interleave("megamoe", 5, "megamoe", 5);
+    interleave("ascend_fuseep", 5, "flashinfer_megamoe", 16);
+    interleave("ascend_fuseep", 3, "ascend_fuseep", 3);
+    interleave("mooncake", 3, "ascend_fuseep", 1);
 }
 
 /* Rows that change from call to call in one buffer need two regions of one bound here: the number
@@ -226,9 +241,10 @@ static void test_bounds(void)
 
 static void test_corrupt(void)
 {
-    static const char *const moving[] = {"mooncake", "deepep:ll", "none", "mpi"};
+    static const char *const moving[] = {"mooncake", "deepep:ll", "none",
+                                         "mpi",      "megamoe",   "ascend_fuseep"};
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         k3_cell_request_t request = request_of(moving[i], 4);
         k3_fault_t        fault = K3_FAULT_NONE;
         opened_t          o;

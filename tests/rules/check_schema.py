@@ -27,7 +27,7 @@ PLANS = [
     ["--tp", "8", "--dp", "2", "--path", "fallback", "--tokens", "0,3", "--p2p", "off", "--nodes-as", "2"],
     ["--generation", "stock", "--tp", "8"],
 ]
-BACKENDS = "mooncake,deepep:ll,deepep:normal,none,mpi,null"
+BACKENDS = "mooncake,deepep:ll,deepep:normal,megamoe,ascend_fuseep,none,mpi,null"
 
 
 def load(path):
@@ -97,6 +97,9 @@ def changes(document):
         yield change("a wrong cell without the first wrong row",
                      lambda d: first(d, "phases")["check"].update(state="wrong", first_wrong=None))
         yield change("results of a planned cell", lambda d: first(d, "phases").update(status="planned"))
+    if first(document, "overlap"):
+        yield change("an overlap without its span", lambda d: first(d, "overlap")["overlap"].pop("span_us"))
+        yield change("an overlap and a reason why none", lambda d: first(d, "overlap").update(overlap_reason="x"))
     if first(document, "qps"):
         yield change("a lane of 15 values", lambda d: first(d, "qps")["qps"]["rows"][0].pop())
         yield change("other columns", lambda d: first(d, "qps")["qps"]["columns"].reverse())

@@ -152,10 +152,11 @@ static inline void reference_drop(k3_reference_t *reference)
     free(reference->w2);
 }
 
-/* One row; recipe NULL: no rounding at all. `arrived` values are those of the row as it arrived. */
+/* One row; recipe NULL: no rounding at all. `arrived` values are those of the row as it arrived,
+ * `weight` goes on the activation's output. */
 static inline void reference_expert(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                                     const k3_reference_t *w, k3_format_t format,
-                                    const double *arrived, double *out)
+                                    const double *arrived, double weight, double *out)
 {
     size_t  latent = shape->latent, inter = shape->inter;
     double *x = block(sizeof *x * latent), *g = block(sizeof *g * inter),
@@ -174,7 +175,8 @@ static inline void reference_expert(const k3_expert_shape_t *shape, const k3_rec
         bool round = recipe != NULL && recipe->round_gate_up;
 
         g[i] = reference_act(shape->activation, round ? reference_bf16(g[i]) : g[i],
-                             round ? reference_bf16(u[i]) : u[i]);
+                             round ? reference_bf16(u[i]) : u[i]) *
+               weight;
         g[i] = recipe != NULL ? reference_bf16(g[i]) : g[i];
     }
     if (recipe != NULL) {

@@ -195,7 +195,7 @@ static void test_plain_shape_runs(void **state)
     }
 }
 
-typedef enum field { TOPK, WIDTH, EXPERTS, RANKS, NODES, PER_NODE, DP, TOKENS } field_t;
+typedef enum field { TOPK, WIDTH, INTER, EXPERTS, RANKS, NODES, PER_NODE, DP, TOKENS } field_t;
 
 static void set_field(k3_limit_facts_t *f, field_t field, uint32_t value)
 {
@@ -205,6 +205,9 @@ static void set_field(k3_limit_facts_t *f, field_t field, uint32_t value)
         break;
     case WIDTH:
         f->width = value;
+        break;
+    case INTER:
+        f->intermediate = value;
         break;
     case EXPERTS:
         f->experts = value;
@@ -287,6 +290,12 @@ static const edge_t edges[] = {
     {"ascend_fuseep", STOCK, WIDTH, 512, 480, "limit 512"},
     {"ascend_fuseep", STOCK, WIDTH, 7168, 7200, "limit 7168"},
     {"ascend_fuseep", K3, WIDTH, 8192, 8200, "multiple of 16"},
+    {"flashinfer_megamoe", K3, WIDTH, 3616, 3632, "scale group of mxfp8"},
+    {"ascend_fuseep", STOCK, WIDTH, 544, 560, "multiple of upstream's 32"},
+    {"megamoe", STOCK, INTER, 3072, 3104, "intermediate width 3104 is not a multiple"},
+    {"flashinfer_megamoe", STOCK, INTER, 3072, 3104, "128"},
+    {"ascend_fuseep", STOCK, INTER, 1024, 1023, "limit 1024"},
+    {"ascend_fuseep", STOCK, INTER, 6144, 6145, "limit 6144"},
     {"mpi", K3, WIDTH, 16, 12, "multiple of 16"},
     {"none", K3, WIDTH, 16, 12, "multiple of 16"},
     /* experts */
@@ -296,6 +305,8 @@ static const edge_t edges[] = {
      "local experts 1025 is above upstream's limit 1024"},
     {"uccl", K3, EXPERTS, 1024, 1032, "experts 1032 is above upstream's limit 1024"},
     {"ascend_fuseep", STOCK, EXPERTS, 512, 520, "experts 520 is above upstream's limit 512"},
+    {"megamoe", K3, EXPERTS, 896, 897, "experts 897 is not a multiple of the ranks 8"},
+    {"flashinfer_megamoe", K3, EXPERTS, 896, 897, "experts 897 is not a multiple of the ranks 8"},
     {"ascend_fuseep", K3, EXPERTS, 896, 897, "experts 897 is not a multiple of the ranks 8"},
     /* ranks; C05, C06 */
     {"mooncake", STOCK, RANKS, 256, 260, "limit 256"},
@@ -325,6 +336,10 @@ static const edge_t edges[] = {
     {"mori:v1ll", K3, PER_NODE, 4, 6, "power of two"},
     {"mori:asyncll", STOCK, PER_NODE, 4, 6, "power of two"},
     {"mori:intra", K3, RANKS, 8, 6, "power of two"},
+    {"megamoe", K3, NODES, 1, 2, "limit 1 node"},
+    {"flashinfer_megamoe", K3, NODES, 1, 2, "limit 1 node"},
+    {"ascend_fuseep", K3, NODES, 1, 2, "limit 1 node"},
+    {"flashinfer_megamoe", STOCK, RANKS, 8, 9, "1, 8, 16"},
     /* tokens */
     {"mooncake", STOCK, TOKENS, 1024, 1025, "limit 1024"},
     {"mooncake", K3, TOKENS, 1024, 1025, "limit 1024"},
@@ -366,6 +381,7 @@ static void test_no_limit_untested(void **state)
         bool                has[] = {
                            [TOPK] = l->topk > 0,
                            [WIDTH] = l->widths[0] > 0 || l->width_max > 0 || l->width_unit > 8,
+                           [INTER] = l->inter_min > 0 || l->inter_max > 0 || l->inter_unit > 0,
                            [EXPERTS] = l->experts > 0 || l->local_experts > 0,
                            [RANKS] = l->ranks > 0 || l->qps_total > 0,
                            [NODES] = l->nodes > 0 || l->nodes_allowed[0] > 0,

@@ -51,6 +51,27 @@ static void test_named(void **state)
     runner_refused("deep_gemm", "flashinfer");
 }
 
+/* Kernels that move the rows and hold the experts: no other runner, and no other backend has them. */
+static void test_own_runner(void **state)
+{
+    static const char *const fused[][2] = {{"megamoe", "mega_moe"},
+                                           {"flashinfer_megamoe", "mega_moe"},
+                                           {"ascend_fuseep", "fused_deep_moe"}};
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        k3_error_t         err = K3_ERROR_INIT;
+        const k3_runner_t *runner = NULL;
+
+        assert_string_equal(runner_of("auto", fused[i][0])->name, fused[i][1]);
+        assert_string_equal(runner_of(fused[i][1], fused[i][0])->name, fused[i][1]);
+        assert_int_equal(k3_runner_find("marlin", profile_of(fused[i][0]), &runner, &err),
+                         K3_ERR_UNSUPPORTED);
+        assert_says(&err, "marlin", fused[i][0], fused[i][1]);
+        runner_refused(fused[i][1], "none");
+    }
+}
+
 static void test_unknown(void **state)
 {
     k3_error_t         err = K3_ERROR_INIT;
@@ -81,14 +102,16 @@ static void test_recipes(void **state)
     assert_recipe("flashinfer_mxfp4", "none", K3_FORMAT_MXFP8, false, K3_FORMAT_MXFP8);
     assert_recipe("aiter", "mori:v1", K3_FORMAT_BF16, false, K3_FORMAT_BF16);
     assert_recipe("triton", "none", K3_FORMAT_BF16, true, K3_FORMAT_BF16);
+    assert_recipe("auto", "megamoe", K3_FORMAT_MXFP8, false, K3_FORMAT_MXFP8);
+    assert_recipe("auto", "flashinfer_megamoe", K3_FORMAT_MXFP8, false, K3_FORMAT_MXFP8);
+    assert_recipe("auto", "ascend_fuseep", K3_FORMAT_BF16, false, K3_FORMAT_BF16);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_auto),
-        cmocka_unit_test(test_named),
-        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_auto),       cmocka_unit_test(test_named),
+        cmocka_unit_test(test_own_runner), cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_recipes),
     };
 

@@ -15,7 +15,7 @@ enum { WIDTH_MAX = 512 };
 typedef struct mistakes {
     bool     skip_input_rounding, toggle_round_gate_up, skip_middle_rounding;
     int      skip_selection, double_selection; /* 1 + k; 0: none */
-    bool     weights_twice;
+    bool     weights_twice, weights_outside;
     float    combined_factor; /* 0: none */
     unsigned shared_times;    /* 1 + times; 0: once */
 } mistakes_t;
@@ -87,7 +87,7 @@ static inline void ref_weight_row(const k3_cell_t *cell, uint32_t expert, k3_exp
 }
 
 static inline void ref_expert(const k3_cell_t *cell, const mistakes_t *m, uint32_t expert,
-                              uint32_t begin, uint32_t end, const float *x, float *y)
+                              uint32_t begin, uint32_t end, const float *x, float weight, float *y)
 {
     const k3_recipe_t *recipe = &cell->runner->recipe;
     uint32_t           latent = cell->model.latent, inter = end - begin;
@@ -104,7 +104,7 @@ static inline void ref_expert(const k3_cell_t *cell, const mistakes_t *m, uint32
             gate = ref_bf16(gate);
             up = ref_bf16(up);
         }
-        middle[j] = ref_bf16(ref_activate(&cell->model, gate, up));
+        middle[j] = ref_bf16(ref_activate(&cell->model, gate, up) * weight);
     }
     if (!m->skip_middle_rounding) {
         k3_oracle_quantise(recipe->middle, inter, middle);
@@ -141,6 +141,7 @@ static inline void ref_add_experts(const k3_cell_t *cell, const mistakes_t *m, b
 {
     uint32_t latent = cell->model.latent, begin = 0, end = cell->model.intermediate;
     float    x[WIDTH_MAX], y[WIDTH_MAX];
+    bool     inside = cell->profile->weights_at == K3_WEIGHTS_IN_ACTIVATION && !m->weights_outside;
 
     ref_input(cell, m, row->latent, stand_in, x);
     if (rank >= 0) {
@@ -157,13 +158,14 @@ static inline void ref_add_experts(const k3_cell_t *cell, const mistakes_t *m, b
         }
         if (stand_in) {
             for (uint32_t i = 0; i < latent; i++) {
-                y[i] = ref_bf16(x[i] * k3_stand_in_factor((uint32_t)id));
+                y[i] = ref_bf16(x[i] * k3_stand_in_factor((uint32_t)id) * (inside ? weight : 1.0f));
             }
         } else {
-            ref_expert(cell, m, (uint32_t)id, begin, end, x, y);
+            ref_expert(cell, m, (uint32_t)id, begin, end, x, inside ? weight : 1.0f, y);
         }
         for (uint32_t i = 0; i < latent; i++) {
-            sum[i] += weight * y[i] * (m->double_selection == (int)k + 1 ? 2.0f : 1.0f);
+            sum[i] +=
+                (inside ? 1.0f : weight) * y[i] * (m->double_selection == (int)k + 1 ? 2.0f : 1.0f);
         }
     }
 }

@@ -54,6 +54,11 @@ static const k3_runner_t w4a4 = {.name = "w4a4",
 
 static const k3_profile_t complete = {
     .name = "complete", .engine = K3_ENGINE_SLAB, .spans_ep = true, .combine_complete = true};
+static const k3_profile_t slots = {.name = "slots",
+                                   .engine = K3_ENGINE_FUSED,
+                                   .spans_ep = true,
+                                   .combine_complete = true,
+                                   .weights_at = K3_WEIGHTS_IN_ACTIVATION};
 static const k3_profile_t partial = {.name = "partial", .engine = K3_ENGINE_GATHER};
 static const k3_profile_t nothing = {.name = "nothing", .engine = K3_ENGINE_NULL};
 
@@ -171,6 +176,9 @@ static void test_right_values_pass(void **state)
         {"w4a4", &tiny, &complete, &w4a4, K3_FORMAT_BF16, 4, 4},
         {"no latent step", &plain, &complete, &w4a8, K3_FORMAT_FP8, 4, 4},
         {"uneven", &uneven, &complete, &w4a8, K3_FORMAT_FP8, 4, 4},
+        {"weights inside, mxfp8", &tiny, &slots, &w4a8mx, K3_FORMAT_MXFP8, 4, 4},
+        {"weights inside, w4a16", &uneven, &slots, &w4a16, K3_FORMAT_BF16, 4, 4},
+        {"weights inside, fp8", &plain, &slots, &w4a8, K3_FORMAT_MXFP8, 4, 4},
         {"gather, EP", &tiny, &partial, &w4a16, K3_FORMAT_BF16, 8, 8},
         {"gather, slices", &tiny, &partial, &w4a8, K3_FORMAT_BF16, 4, 1},
         {"gather, both, uneven", &uneven, &partial, &w4a8mx, K3_FORMAT_BF16, 6, 2},
@@ -226,6 +234,29 @@ static void test_stand_in(void **state)
     assert_wrong(&check, K3_STAGE_COMBINED, 1, "");
     assert_int_equal(check.first_row, 3);
     assert_int_equal(check.first_element, 17);
+}
+
+/* The weight goes on the product before it is rounded, and not on the rounded result. */
+static void test_weights_inside(void **state)
+{
+    static const mistakes_t outside = {.weights_outside = true}, twice = {.double_selection = 2};
+    static region_row_t     rows[ROWS];
+    k3_cell_t               cell = make_cell(&tiny, &slots, &w4a8mx, K3_FORMAT_MXFP8, 4, 4);
+    k3_check_t              check;
+
+    (void)state;
+    check = check_with(&cell, &outside);
+    assert_true(check.wrong && check.first_stage == K3_STAGE_COMBINED);
+    check = check_with(&cell, &twice);
+    assert_wrong(&check, K3_STAGE_COMBINED, ROWS, "selection 1");
+    cell.component = K3_COMPONENT_PAIR;
+    make_rows(&cell, NULL, true, rows);
+    check = check_rows(&cell, true, rows);
+    assert_right("stand-in, weights inside", &cell, &check);
+    assert_true(check.max_error[K3_STAGE_COMBINED] == 0.0);
+    make_rows(&cell, &outside, true, rows);
+    check = check_rows(&cell, true, rows);
+    assert_true(check.wrong);
 }
 
 static void test_null_members_are_not_looked_at(void **state)
@@ -612,6 +643,7 @@ int main(void)
         cmocka_unit_test(test_a_complete_combine_on_the_fallback_passes),
         cmocka_unit_test(test_no_shared_expert),
         cmocka_unit_test(test_stand_in),
+        cmocka_unit_test(test_weights_inside),
         cmocka_unit_test(test_null_members_are_not_looked_at),
         cmocka_unit_test(test_ids_not_sent),
         cmocka_unit_test(test_one_element_of_each_stage),

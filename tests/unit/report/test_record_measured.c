@@ -337,6 +337,29 @@ static void test_no_lanes_no_waits(void **state)
     json_decref(cell);
 }
 
+/* What a fused call hides; engines that overlap nothing say so. */
+static void test_overlap(void **state)
+{
+    fixture_t f = fixture_of("mooncake"), g = fixture_of("mooncake");
+    json_t   *cell;
+
+    (void)state;
+    f.m.overlap = (k3_overlap_result_t){true, {10.0, 40.0, 7.5, 50.0}, 7.25};
+    cell = measured_of(&f);
+    assert_true(json_number_value(at(cell, "overlap.dispatch_us")) == 10.0);
+    assert_true(json_number_value(at(cell, "overlap.expert_us")) == 40.0);
+    assert_true(json_number_value(at(cell, "overlap.combine_us")) == 7.5);
+    assert_true(json_number_value(at(cell, "overlap.span_us")) == 50.0);
+    assert_true(json_number_value(at(cell, "overlap.hidden_us")) == 7.25);
+    assert_true(json_is_string(at(cell, "overlap.basis")));
+    assert_null(at(cell, "overlap_reason"));
+    json_decref(cell);
+    cell = measured_of(&g);
+    assert_true(json_is_null(at(cell, "overlap")));
+    assert_true(json_is_string(at(cell, "overlap_reason")));
+    json_decref(cell);
+}
+
 static void test_F11_waits(void **state)
 {
     k3_wait_row_t waits[] = {{.phase = K3_TRAFFIC_DISPATCH,
@@ -418,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_many_lanes),
         cmocka_unit_test(test_no_lanes_no_waits),
         cmocka_unit_test(test_F11_waits),
+        cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_U02_strict_json),
         cmocka_unit_test(test_errors_that_are_not_finite),
     };

@@ -39,6 +39,7 @@ static void test_required_members(void **state)
         "check",
         "phases",
         "rates",
+        "overlap",
         "qps",
         "waits",
         "memory.buffers_bytes",
