@@ -87,10 +87,16 @@ static json_t *profile_json(const k3_profile_t *p)
                                   "dispatch_value", k3_signal_value_name(p->dispatch_value),
                                   "combine_when", k3_signal_when_name(p->combine_when),
                                   "combine_value", k3_signal_value_name(p->combine_value)));
-    json_object_set_new(o, "qps",
-                        json_pack("{s:s, s:i, s:i, s:s}", "count", k3_qp_count_name(p->qp_count),
-                                  "param", (int)p->qp_param, "active_roce", (int)p->qp_active_roce,
-                                  "map", k3_qp_map_name(p->qp_map)));
+    json_object_set_new(o, "two_hops",
+                        json_pack("{s:i, s:b, s:i, s:i, s:b, s:b}", "chunk_rows",
+                                  (int)p->chunk_rows, "end_marker", p->end_marker, "tail_rows",
+                                  (int)p->tail_rows, "local_tail_rows", (int)p->local_tail_rows,
+                                  "local_barrier", p->local_barrier, "rings", p->rings));
+    json_object_set_new(
+        o, "qps",
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:s}", "count", k3_qp_count_name(p->qp_count), "param",
+                  (int)p->qp_param, "control", (int)p->qp_control, "channels", (int)p->channels,
+                  "active_roce", (int)p->qp_active_roce, "map", k3_qp_map_name(p->qp_map)));
     json_object_set_new(o, "posting",
                         json_pack("{s:i, s:b, s:b}", "doorbell_every", (int)p->doorbell_every,
                                   "doorbell_signal", p->doorbell_signal, "exclusive",

@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "bench/plan/rails.h"
 #include "bench/plan/slab.h"
 #include "harness/base/arith.h"
 #include "kernels/kernels.h"
@@ -135,6 +136,20 @@ static void plan_mpi(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
                         k3_profile_combine_record(p, cell->combine_format, width, topk));
 }
 
+/* Results of the experts, their sums as sent, and where the block is needed again for the way back
+ * the records that arrived. */
+static void plan_rails(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    k3_rails_t rails;
+    uint64_t   each;
+
+    k3_rails_plan(cell, &rails);
+    each = (uint64_t)cell->model.latent * 2 + rails.result + (rails.copies_out ? rails.record : 0);
+    m->block = rails.buffer;
+    m->engine = k3_add(rails.bytes == K3_TOO_BIG ? K3_TOO_BIG : rails.bytes - rails.buffer,
+                       k3_mul(k3_rows_arriving(cell, rank), each));
+}
+
 static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     k3_slab_t slab;
@@ -143,6 +158,9 @@ static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     case K3_ENGINE_SLAB:
         k3_slab_plan(cell, &slab);
         m->block = slab.bytes;
+        break;
+    case K3_ENGINE_RAILS:
+        plan_rails(cell, rank, m);
         break;
     case K3_ENGINE_MPI:
         plan_mpi(cell, rank, m);

@@ -105,6 +105,9 @@ typedef enum k3_buffer_formula {
     K3_BUFFER_DEEPEP_LL, /* DeepEP LowLatencyLayout */
     K3_BUFFER_MOONCAKE,  /* Mooncake mooncake_ep_buffer.h */
     K3_BUFFER_PACKED,    /* counts and packed rows, both ways */
+    K3_BUFFER_MORI_V1,   /* dispatch input, staging and rows as MoRI V1 */
+    K3_BUFFER_HYBRID,    /* DeepEP V2 elastic buffer, hybrid */
+    K3_BUFFER_RINGS,     /* DeepEP V1 normal: NVL and RDMA rings */
     K3_BUFFER_PLANNED    /* belongs to an engine that is not built yet */
 } k3_buffer_formula_t;
 
@@ -188,6 +191,15 @@ typedef struct k3_profile {
     k3_signal_when_t  dispatch_when, combine_when;
     k3_signal_value_t dispatch_value, combine_value;
 
+    /* two hops */
+    uint32_t chunk_rows; /* rows of the source that share a flag; 0: no such chunks */
+    bool     end_marker; /* one more signal per remote node on QP 0: chunks * chunk_rows + 1 */
+    uint32_t tail_rows;  /* a tail after so many rows of a (channel, node), and one at the end */
+    uint32_t
+         local_tail_rows; /* ... of the results to a rank of the node; 0: one signal at the end */
+    bool local_barrier; /* one signal to each rank of the node before results may be stored there */
+    bool rings;         /* slots are used again: tails, credits, and both by channel */
+
     /* queue pairs */
     k3_qp_count_t qp_count;
     uint32_t      qp_param;
@@ -195,6 +207,7 @@ typedef struct k3_profile {
     uint32_t      qp_active_max;  /* at most this many are used; 0: all that exist */
     uint32_t      qp_active_roce; /* at most this many carry traffic on RoCE; 0: no such rule */
     k3_qp_map_t   qp_map;
+    uint32_t      qp_control;          /* QPs in front that carry no rows in dispatch (notify) */
     bool          qp_fewer_is_what_if; /* --qps below the rule is allowed, but marked */
 
     /* posting */
@@ -247,6 +260,10 @@ static inline bool k3_profile_pulls(const k3_profile_t *p)
 {
     return p->copy == K3_COPY_PULL || p->combine_copy == K3_COPY_PULL;
 }
+
+/* Offsets of the scales and of the metadata in a dispatched record. */
+uint64_t k3_profile_scales_at(const k3_profile_t *p, k3_format_t format, uint32_t width);
+uint64_t k3_profile_meta_at(const k3_profile_t *p, k3_format_t format, uint32_t width);
 
 /* Bytes of values and scales, and of the whole record as posted, of one dispatched / returned row.
  */
