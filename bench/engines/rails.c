@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
+#include "bench/engines/rings_engine.h"
 #include "bench/plan/buffers.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
@@ -34,6 +35,9 @@ static void rails_destroy(void *engine)
     }
     if (e->qps != NULL) {
         k3_qps_destroy(e->qps);
+    }
+    if (e->rings != NULL) {
+        k3_rings_destroy(e);
     }
     k3_free(e);
 }
@@ -161,6 +165,9 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
             alloc_forwarder(e, err) == K3_OK) {
             alloc_receiver(e, err);
         }
+        if (err->status == K3_OK && env->cell->profile->rings != NULL) {
+            k3_rings_create(e, err);
+        }
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
         k3_engine_queue_pairs(env, e->rails.bytes, &e->qps, err);
@@ -172,6 +179,10 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
         return err->status;
     }
     e->block = k3_qps_memory(e->qps);
+    if (e->rings == NULL) {
+        e->returned = e->block + e->rails.returned;
+        e->records = e->block + e->rails.send;
+    }
     e->soft = any_soft_lane(e);
     *engine_p = e;
     return K3_OK;
@@ -222,9 +233,11 @@ static void describe_wait(const void *arg, char *text, unsigned size)
     }
 }
 
-static void note_wait(k3_wait_t *wait, uint64_t ticks)
+void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
+                        uint64_t begin)
 {
-    double us = k3_clock_us(ticks);
+    k3_wait_t *wait = &e->env.waits[traffic][source];
+    double     us = k3_clock_us(k3_clock_now() - begin);
 
     wait->sum_us += us;
     wait->max_us = us > wait->max_us ? us : wait->max_us;
@@ -258,15 +271,14 @@ static void begin_wait(rails_engine_t *e, const char *what, bool by_node)
 k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_t traffic,
                           bool by_node, rails_poll_t poll, k3_error_t *err)
 {
-    k3_wait_t *waits = e->env.waits[traffic];
-    uint64_t   begin = k3_clock_now();
+    uint64_t begin = k3_clock_now();
 
     begin_wait(e, what, by_node);
     while (e->missing > 0 && err->status == K3_OK) {
         e->moved = false;
         for (uint32_t i = 0; i < e->wait_count && err->status == K3_OK; i++) {
             if (!e->seen[i] && poll(e, i, err)) {
-                note_wait(&waits[waited_rank(e, i)], k3_clock_now() - begin);
+                k3_rails_note_wait(e, traffic, waited_rank(e, i), begin);
                 e->seen[i] = 1;
                 e->missing--;
                 e->moved = true;
@@ -292,6 +304,16 @@ k3_status_t k3_rails_finish(rails_engine_t *e, k3_error_t *err)
 
 /* --- records --------------------------------------------------------------------------------- */
 
+void k3_rails_ids(const rails_engine_t *e, const uint8_t *record, int32_t *ids)
+{
+    const k3_rails_t *r = &e->rails;
+    const uint8_t    *at = record + r->meta_at + r->name_bytes;
+
+    for (uint32_t k = 0; k < r->topk; k++) {
+        memcpy(&ids[k], at + (size_t)k * r->id_bytes, sizeof(int32_t)); /* little endian */
+    }
+}
+
 k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_meta_t *meta,
                           k3_error_t *err)
 {
@@ -300,9 +322,9 @@ k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_
     uint32_t          name;
 
     memcpy(&name, at, sizeof(name));
-    at += e->env.cell->profile->meta_bytes;
-    memcpy(meta->ids, at, r->topk * sizeof(int32_t));
-    memcpy(meta->weights, at + r->topk * sizeof(int32_t), r->topk * sizeof(float));
+    k3_rails_ids(e, record, meta->ids);
+    memcpy(meta->weights, at + r->name_bytes + (size_t)r->topk * r->id_bytes,
+           r->topk * sizeof(float));
     meta->source = (uint32_t)(name / r->m);
     meta->row = (uint32_t)(name % r->m);
     if (meta->source >= r->ranks) {
@@ -326,6 +348,9 @@ static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_
     rails_engine_t *e = engine;
     k3_spans_t     *spans = e->env.spans;
 
+    if (e->rings != NULL) {
+        return k3_rings_dispatch(e, rows, err);
+    }
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
     k3_rails_list_rows(e, rows);
     k3_rails_quantize(e, rows);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
+#include "bench/engines/rings_engine.h"
 
 /* --- to the forwarders ----------------------------------------------------------------------- */
 
@@ -117,7 +118,7 @@ static void return_own(rails_engine_t *e)
             k3_rails_back_at(r, e->node, list[i].slot,
                              e->passed[e->node * r->slots + list[i].slot].position, list[i].row);
 
-        sum_of_node(e, e->node, list[i].slot, e->block + r->returned + back * r->result);
+        sum_of_node(e, e->node, list[i].slot, e->returned + back * r->result);
     }
 }
 
@@ -204,7 +205,7 @@ static bool poll_closing(rails_engine_t *e, uint32_t node, k3_error_t *err)
     return true;
 }
 
-static void sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
+void k3_rails_sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
 {
     const k3_rails_t *r = &e->rails;
     uint32_t          width = e->env.cell->model.latent;
@@ -214,7 +215,7 @@ static void sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t *c
         const uint64_t *back = e->route_back + i * r->nodes_of_row;
 
         for (uint32_t p = 0; p < e->route_count[i]; p++) {
-            parts[p] = e->block + r->returned + back[p] * r->result;
+            parts[p] = e->returned + back[p] * r->result;
         }
         k3_rails_sum(e, parts, e->route_count[i], combined + i * width);
     }
@@ -226,6 +227,9 @@ k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
     rails_engine_t *e = engine;
     k3_spans_t     *spans = e->env.spans;
 
+    if (e->rings != NULL) {
+        return k3_rings_combine(e, rows, combined, err);
+    }
     k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
     if (e->env.cell->profile->local_barrier) {
@@ -247,7 +251,7 @@ k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);
     if (err->status == K3_OK) {
-        sum_over_nodes(e, rows, combined);
+        k3_rails_sum_over_nodes(e, rows, combined);
     }
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
     return err->status;

@@ -5,7 +5,8 @@
  *   rails_hop1.c     the origin: records, who gets which row, sends to the other nodes
  *   rails_forward.c  the forwarder: rows of its rail to the ranks of its node
  *   rails_expert.c   the receiver: rows by expert, weighted sums of the own experts
- *   rails_combine.c  the way back: sums of a node, sums over nodes */
+ *   rails_combine.c  the way back: sums of a node, sums over nodes
+ *   rings*.c         the same two hops over rings whose slots are used again */
 #ifndef K3_ENGINES_RAILS_ENGINE_H
 #define K3_ENGINES_RAILS_ENGINE_H
 
@@ -14,7 +15,7 @@
 
 /* A row on the list for a node. */
 typedef struct rails_send {
-    uint32_t row, slot;
+    uint32_t row, slot; /* rings: position of the node instead of the slot */
 } rails_send_t;
 
 /* A row that this rank forwarded. */
@@ -22,6 +23,7 @@ typedef struct rails_passed {
     uint32_t row;      /* of its origin */
     uint16_t parts;    /* ranks of this node that got it */
     uint16_t position; /* of this node among those of the row */
+    uint32_t mask;     /* rings: which ranks, by index */
 } rails_passed_t;
 
 /* Metadata of a record, checked. */
@@ -48,6 +50,9 @@ typedef struct rails_engine {
     uint32_t     *flag_next;    /* [N] chunks begun */
     uint32_t     *route_count;  /* [M] nodes that a row's results come back from */
     uint64_t     *route_back;   /* [M][min(N, K)] their places in `returned` */
+    uint8_t      *returned;     /* of the block, but for rings */
+    uint8_t      *records;      /* [M] own records, of the block but for rings */
+    struct rings *rings;        /* NULL: a slot for every row */
     uint32_t     *notify_rows;  /* [R places][1 + L] own counts, as sent: the complement */
     uint64_t     *notify_sums;  /* [n][1 + L] counts of the rail for the ranks of this node */
     uint64_t     *notify_wants; /* [1 + L] what will arrive here */
@@ -112,9 +117,15 @@ typedef bool (*rails_poll_t)(rails_engine_t *e, uint32_t i, k3_error_t *err);
 k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_t traffic,
                           bool by_node, rails_poll_t poll, k3_error_t *err);
 
+void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
+                        uint64_t begin);
+
 /* Where UCX emulates puts in software, a rank that computes or sits in MPI would keep its peers' data
  * back: all finish together, and what that takes belongs to the wait. */
 k3_status_t k3_rails_finish(rails_engine_t *e, k3_error_t *err);
+
+/* The experts of a record, unchecked. */
+void k3_rails_ids(const rails_engine_t *e, const uint8_t *record, int32_t *ids);
 
 /* Reads and checks a record's metadata. */
 k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_meta_t *meta,
@@ -135,6 +146,10 @@ k3_status_t k3_rails_receive(rails_engine_t *e, k3_error_t *err);
 void        k3_rails_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *work);
 /* The weighted sum of record i over the own experts, as it is sent. */
 const void *k3_rails_partial(rails_engine_t *e, uint64_t i, const rails_meta_t *meta);
+
+/* Rows by expert, when all have arrived. */
+k3_status_t k3_rails_sort(rails_engine_t *e, k3_error_t *err);
+void        k3_rails_sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined);
 
 k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *combined,
                              k3_error_t *err);

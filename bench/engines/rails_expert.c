@@ -102,8 +102,7 @@ static void group_pairs(rails_engine_t *e)
         const uint8_t *record = e->record[i];
 
         e->pair_first[i] = pair;
-        memcpy(ids, record + r->meta_at + e->env.cell->profile->meta_bytes,
-               r->topk * sizeof(int32_t));
+        k3_rails_ids(e, record, ids);
         for (uint32_t k = 0; k < r->topk; k++) {
             uint64_t at;
 
@@ -137,15 +136,23 @@ static k3_status_t check_announced(const rails_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
-k3_status_t k3_rails_receive(rails_engine_t *e, k3_error_t *err)
+k3_status_t k3_rails_sort(rails_engine_t *e, k3_error_t *err)
 {
-    if (k3_rails_wait(e, "counts of forwarders", K3_TRAFFIC_DISPATCH, false, poll_forwarder, err) !=
-            K3_OK ||
-        point_at_records(e, err) != K3_OK || count_pairs(e, err) != K3_OK) {
+    if (count_pairs(e, err) != K3_OK) {
         return err->status;
     }
     group_pairs(e);
     return e->env.cell->profile->notify ? check_announced(e, err) : K3_OK;
+}
+
+k3_status_t k3_rails_receive(rails_engine_t *e, k3_error_t *err)
+{
+    if (k3_rails_wait(e, "counts of forwarders", K3_TRAFFIC_DISPATCH, false, poll_forwarder, err) !=
+            K3_OK ||
+        point_at_records(e, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_rails_sort(e, err);
 }
 
 void k3_rails_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *work)

@@ -56,7 +56,7 @@ k3_status_t k3_rails_forward_own(rails_engine_t *e, k3_error_t *err)
     const rails_send_t *list = e->list + e->node * r->m;
 
     for (uint32_t i = 0; i < e->listed[e->node] && err->status == K3_OK; i++) {
-        forward_row(e, e->node, list[i].slot, e->block + r->send + list[i].row * r->record, err);
+        forward_row(e, e->node, list[i].slot, e->records + list[i].row * r->record, err);
     }
     return err->status;
 }

@@ -84,6 +84,21 @@ void k3_rails_list_rows(rails_engine_t *e, const k3_rows_t *rows)
 
 /* --- records --------------------------------------------------------------------------------- */
 
+/* Experts and weights, behind the name of the row. */
+static void write_selection(const rails_engine_t *e, uint8_t *meta, const int32_t *ids,
+                            const float *weights)
+{
+    const k3_rails_t *r = &e->rails;
+
+    meta += r->name_bytes;
+    for (uint32_t k = 0; k < r->topk; k++) {
+        int64_t id = ids[k];
+
+        memcpy(meta + (size_t)k * r->id_bytes, &id, r->id_bytes); /* little endian */
+    }
+    memcpy(meta + (size_t)r->topk * r->id_bytes, weights, r->topk * sizeof(float));
+}
+
 /* A row's values, scales and metadata; all its copies are sent from there. */
 void k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows)
 {
@@ -91,17 +106,14 @@ void k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows)
     uint32_t          width = e->env.cell->model.latent;
 
     for (uint64_t i = 0; i < rows->count; i++) {
-        uint8_t *record = e->block + r->send + i * r->record;
+        uint8_t *record = e->records + i * r->record;
         uint8_t *meta = record + r->meta_at;
         uint32_t name = (uint32_t)(e->rank * r->m + i);
 
         e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * width, width,
                                record, record + r->scales_at);
         memcpy(meta, &name, sizeof(name));
-        meta += e->env.cell->profile->meta_bytes;
-        memcpy(meta, rows->ids + i * r->topk, r->topk * sizeof(int32_t));
-        memcpy(meta + r->topk * sizeof(int32_t), rows->weights + i * r->topk,
-               r->topk * sizeof(float));
+        write_selection(e, meta, rows->ids + i * r->topk, rows->weights + i * r->topk);
     }
 }
 
@@ -112,7 +124,7 @@ static void put_rows(rails_engine_t *e, uint32_t node, uint32_t qp, rails_send_t
 {
     const k3_rails_t *r = &e->rails;
 
-    k3_rails_put(e, k3_rails_peer(e, node), qp, e->block + r->send + first.row * r->record,
+    k3_rails_put(e, k3_rails_peer(e, node), qp, e->records + first.row * r->record,
                  r->hop1 + (e->node * r->slots + first.slot) * r->record, rows * r->record,
                  rows * r->record_payload);
 }

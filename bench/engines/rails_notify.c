@@ -22,7 +22,7 @@ static void count_rows(rails_engine_t *e)
         for (uint32_t i = 0; i < e->listed[node]; i++) {
             uint32_t row = e->list[node * r->m + i].row;
 
-            k3_rails_meta(e, e->block + r->send + row * r->record, &meta, &unused);
+            k3_rails_meta(e, e->records + row * r->record, &meta, &unused);
             for (uint32_t t = 0; t < meta.place_count; t++) {
                 e->notify_rows[meta.places[t] * words] -= meta.places[t] / r->per_node == node;
             }

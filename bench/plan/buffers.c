@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "bench/plan/rails.h"
+#include "bench/plan/rings.h"
 #include "bench/plan/slab.h"
 #include "harness/base/arith.h"
 #include "kernels/kernels.h"
@@ -142,12 +143,20 @@ static void plan_rails(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     k3_rails_t rails;
     uint64_t   each;
+    k3_rings_t rings;
 
     k3_rails_plan(cell, &rails);
+    if (cell->profile->rings != NULL) {
+        k3_rings_plan(cell, &rings);
+        rails.buffer = rings.buffer;
+        rails.bytes = rings.bytes;
+        m->engine = k3_rings_memory(&rings, &rails);
+    }
     each = (uint64_t)cell->model.latent * 2 + rails.result + (rails.copies_out ? rails.record : 0);
     m->block = rails.buffer;
-    m->engine = k3_add(rails.bytes == K3_TOO_BIG ? K3_TOO_BIG : rails.bytes - rails.buffer,
-                       k3_mul(k3_rows_arriving(cell, rank), each));
+    m->engine =
+        k3_add(m->engine, rails.bytes == K3_TOO_BIG ? K3_TOO_BIG : rails.bytes - rails.buffer);
+    m->engine = k3_add(m->engine, k3_mul(k3_rows_arriving(cell, rank), each));
 }
 
 static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)

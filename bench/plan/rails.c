@@ -93,6 +93,14 @@ static void plan_records(const k3_cell_t *cell, k3_rails_t *r)
 
     r->record = k3_profile_dispatch_record(p, cell->dispatch_format, width, r->topk);
     r->record_payload = k3_profile_dispatch_payload(p, cell->dispatch_format, width);
+    r->name_bytes = p->meta_bytes;
+    r->id_bytes = 4;
+    if (p->rings != NULL && r->nodes == 1) {
+        r->record = r->record_payload + p->one_node_meta_bytes +
+                    (uint64_t)p->one_node_meta_topk_bytes * r->topk;
+        r->name_bytes = p->one_node_meta_bytes;
+        r->id_bytes = p->one_node_meta_topk_bytes - 4;
+    }
     r->scales_at = k3_profile_scales_at(p, cell->dispatch_format, width);
     r->meta_at = k3_profile_meta_at(p, cell->dispatch_format, width);
     r->result = k3_profile_combine_record(p, cell->combine_format, width, r->topk);
@@ -123,6 +131,10 @@ void k3_rails_plan(const k3_cell_t *cell, k3_rails_t *r)
     r->parts = fewer(r->per_node, r->topk);
     r->nodes_of_row = fewer(r->nodes, r->topk);
     plan_records(cell, r);
+    if (p->rings != NULL) {
+        r->copies_out = true;
+        return; /* what the rings need is planned apart */
+    }
     if (p->buffer_formula == K3_BUFFER_HYBRID) {
         place_shared(cell, r, &end);
     } else {

@@ -33,6 +33,7 @@ typedef struct k3_rails {
     uint64_t channel_slots;
     uint64_t slots;                  /* of one source node in hop 1 */
     uint32_t parts, nodes_of_row;    /* min(n, K), min(N, K) */
+    uint32_t name_bytes, id_bytes;   /* of the source and of an expert's number in a record */
     uint64_t record, record_payload; /* as posted, and values with scales */
     uint64_t scales_at, meta_at;     /* in a record; metadata: source, ids, weights */
     uint64_t result, result_payload;

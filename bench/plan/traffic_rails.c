@@ -9,7 +9,8 @@
 #include "harness/base/memory.h"
 
 struct k3_rails_scratch {
-    k3_rails_t geometry;
+    struct k3_rings_scratch *rings; /* NULL: a slot for every row, and what follows */
+    k3_rails_t               geometry;
     uint32_t  *forwarded;  /* [R][n] rows that a rank forwards to each rank of its node */
     k3_flow_t *out, *back; /* [N][qps] of one origin */
     uint32_t  *rows;       /* [N][max(channels, 1)] of one origin: rows, or in the present chunk */
@@ -22,6 +23,7 @@ void k3_rails_scratch_close(struct k3_rails_scratch *s)
     if (s == NULL) {
         return;
     }
+    k3_rings_scratch_close(s->rings);
     k3_free(s->chunks);
     k3_free(s->last);
     k3_free(s->rows);
@@ -92,6 +94,9 @@ k3_status_t k3_rails_scratch_open(const k3_cell_t *cell, struct k3_rails_scratch
         return err->status;
     }
     *scratch_p = s; /* freed by the caller, whatever happens here */
+    if (cell->profile->rings != NULL) {
+        return k3_rings_scratch_open(cell, &s->rings, err);
+    }
     k3_rails_plan(cell, &s->geometry);
     r = &s->geometry;
     lanes = (uint64_t)r->nodes * r->qps;
@@ -349,6 +354,10 @@ void k3_visit_rails(const k3_traffic_t *t, uint32_t origin, k3_flow_visit_t visi
 {
     struct k3_rails_scratch *s = t->rails;
 
+    if (s->rings != NULL) {
+        k3_visit_rings(t->cell, s->rings, origin, visit, arg);
+        return;
+    }
     if (t->cell->profile->notify) {
         visit_notify(t->cell, &s->geometry, origin, visit, arg);
     }

@@ -146,14 +146,25 @@ typedef struct k3_limits {
     uint32_t queue_depth;       /* 2 (M + 1) posts must fit; this many by default */
     uint32_t queue_depth_max;   /* what the depth can be raised to, generation k3 */
     uint32_t experts, local_experts;
-    uint32_t rm_unit;        /* R * M must be a multiple for fp8 (kept in k3) */
-    bool     experts_divide; /* E % R == 0 (kept in k3) */
-    bool     one_node;       /* mapped memory only */
+    uint32_t rm_unit;         /* R * M must be a multiple for fp8 (kept in k3) */
+    bool     experts_divide;  /* E % R == 0 (kept in k3) */
+    bool     one_node;        /* mapped memory only */
+    bool     one_node_mapped; /* in one node mapped memory only */
     uint32_t dp_groups_min;
     uint32_t qps_total; /* QPs of all peers together (kept in k3) */
 } k3_limits_t;
 
 #define K3_DOORBELL_NEVER UINT32_MAX
+
+/* Slots of the rings, and rows of a chunk, that upstream uses from so many ranks on. */
+typedef struct k3_ring_sizes {
+    uint32_t nvl_send, nvl_recv, rdma_send, rdma_recv;
+} k3_ring_sizes_t;
+
+typedef struct k3_ring_tuning {
+    uint32_t        ranks; /* 0: end of the list */
+    k3_ring_sizes_t dispatch, combine;
+} k3_ring_tuning_t;
 
 typedef struct k3_profile {
     /* identity */
@@ -198,7 +209,9 @@ typedef struct k3_profile {
     uint32_t
          local_tail_rows; /* ... of the results to a rank of the node; 0: one signal at the end */
     bool local_barrier; /* one signal to each rank of the node before results may be stored there */
-    bool rings;         /* slots are used again: tails, credits, and both by channel */
+    const k3_ring_tuning_t
+            *rings; /* slots are used again: tails and credits by channel; NULL: not */
+    uint32_t one_node_meta_bytes, one_node_meta_topk_bytes; /* of rings in one node, not padded */
 
     /* queue pairs */
     k3_qp_count_t qp_count;

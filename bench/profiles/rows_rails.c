@@ -2,12 +2,19 @@
  */
 #include "bench/profiles/rows.h"
 
+/* legacy.py get_dispatch_config and get_combine_config; fewer ranks take the first row. */
+static const k3_ring_tuning_t rings[] = {
+    {8, {6, 256, 6, 128}, {4, 256, 6, 128}},     {16, {36, 288, 20, 128}, {4, 288, 12, 128}},
+    {24, {32, 288, 8, 128}, {1, 288, 8, 128}},   {96, {20, 480, 12, 128}, {1, 480, 8, 128}},
+    {128, {20, 560, 12, 128}, {1, 560, 8, 128}}, {144, {32, 720, 12, 128}, {2, 720, 8, 128}},
+    {160, {28, 720, 12, 128}, {2, 720, 8, 128}}, {0},
+};
+
 static const k3_profile_t rows[] = {
     {.name = "deepep:normal",
      .backend = "deepep",
      .mode = "normal",
      .engine = K3_ENGINE_RAILS,
-     .planned = true,
      .source = "deepseek-ai/DeepEP csrc/kernels/legacy/internode.cu, intranode.cu, layout.cu",
      .notes = "V1 normal: rings with credits, 10 channels; in one node the first hop falls away",
      .spans_ep = true,
@@ -33,6 +40,9 @@ static const k3_profile_t rows[] = {
      .combine_when = K3_WHEN_PER_CHUNK,
      .dispatch_value = K3_VALUE_TAIL,
      .combine_value = K3_VALUE_TAIL,
+     .rings = rings,
+     .one_node_meta_bytes = 4,       /* source row */
+     .one_node_meta_topk_bytes = 12, /* 8-byte index and weight */
      .qp_count = K3_QPS_CHANNELS,
      .qp_param = 24,
      .sms = 20,
@@ -45,7 +55,7 @@ static const k3_profile_t rows[] = {
      .weights_at = K3_WEIGHTS_AT_EXPERT,
      .combine_roundings = 2, /* sum of a node, sum over nodes */
      .buffers = 1,
-     .buffer_formula = K3_BUFFER_PLANNED,
+     .buffer_formula = K3_BUFFER_RINGS,
      .fault = K3_FAULT_TRAP,
      .timeout_s = 100.0,
      .limits = {.lifted = K3_LIFTS | K3_LIFT_NODE_SHAPE,
@@ -54,6 +64,8 @@ static const k3_profile_t rows[] = {
                 .ranks = 160,
                 .ranks_unit = 8,
                 .ranks_per_node = 8,
+                .ranks_per_node_max = 32,
+                .one_node_mapped = true,
                 .ranks_one_node = {2, 4, 8},
                 .nodes_allowed = {1, 2, 3, 4, 6, 8, 12, 16, 18, 20},
                 .local_experts = 1024,
