@@ -59,6 +59,25 @@ static json_t *limits_json(const k3_limits_t *l)
                      l->experts_divide, "one_node", l->one_node);
 }
 
+static json_t *ring_json(const k3_ring_sizes_t *s)
+{
+    return json_pack("[i, i, i, i]", (int)s->nvl_send, (int)s->nvl_recv, (int)s->rdma_send,
+                     (int)s->rdma_recv);
+}
+
+/* [] where slots are not used again. */
+static json_t *rings_json(const k3_ring_tuning_t *t)
+{
+    json_t *rows = json_array();
+
+    for (; t != NULL && t->ranks > 0; t++) {
+        json_array_append_new(rows, json_pack("{s:i, s:o, s:o}", "ranks_from", (int)t->ranks,
+                                              "dispatch", ring_json(&t->dispatch), "combine",
+                                              ring_json(&t->combine)));
+    }
+    return rows;
+}
+
 static json_t *profile_json(const k3_profile_t *p)
 {
     char    dispatch[64], combine[64];
@@ -89,10 +108,18 @@ static json_t *profile_json(const k3_profile_t *p)
                                   "dispatch_value", k3_signal_value_name(p->dispatch_value),
                                   "combine_when", k3_signal_when_name(p->combine_when),
                                   "combine_value", k3_signal_value_name(p->combine_value)));
-    json_object_set_new(o, "qps",
-                        json_pack("{s:s, s:i, s:i, s:s}", "count", k3_qp_count_name(p->qp_count),
-                                  "param", (int)p->qp_param, "active_roce", (int)p->qp_active_roce,
-                                  "map", k3_qp_map_name(p->qp_map)));
+    json_object_set_new(o, "two_hops",
+                        json_pack("{s:i, s:b, s:i, s:i, s:b, s:i, s:i, s:o}", "chunk_rows",
+                                  (int)p->chunk_rows, "end_marker", p->end_marker, "tail_rows",
+                                  (int)p->tail_rows, "local_tail_rows", (int)p->local_tail_rows,
+                                  "local_barrier", p->local_barrier, "one_node_meta_bytes",
+                                  (int)p->one_node_meta_bytes, "one_node_meta_topk_bytes",
+                                  (int)p->one_node_meta_topk_bytes, "rings", rings_json(p->rings)));
+    json_object_set_new(
+        o, "qps",
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:s}", "count", k3_qp_count_name(p->qp_count), "param",
+                  (int)p->qp_param, "control", (int)p->qp_control, "channels", (int)p->channels,
+                  "active_roce", (int)p->qp_active_roce, "map", k3_qp_map_name(p->qp_map)));
     json_object_set_new(o, "posting",
                         json_pack("{s:i, s:b, s:b}", "doorbell_every", (int)p->doorbell_every,
                                   "doorbell_signal", p->doorbell_signal, "exclusive",

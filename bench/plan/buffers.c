@@ -3,6 +3,8 @@
 #include <stddef.h>
 
 #include "bench/plan/fused.h"
+#include "bench/plan/rails.h"
+#include "bench/plan/rings.h"
 #include "bench/plan/slab.h"
 #include "harness/base/arith.h"
 #include "kernels/kernels.h"
@@ -136,6 +138,28 @@ static void plan_mpi(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
                         k3_profile_combine_record(p, cell->combine_format, width, topk));
 }
 
+/* Results of the experts, their sums as sent, and where the block is needed again for the way back
+ * the records that arrived. */
+static void plan_rails(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    k3_rails_t rails;
+    uint64_t   each;
+    k3_rings_t rings;
+
+    k3_rails_plan(cell, &rails);
+    if (cell->profile->rings != NULL) {
+        k3_rings_plan(cell, &rings);
+        rails.buffer = rings.buffer;
+        rails.bytes = rings.bytes;
+        m->engine = k3_rings_memory(&rings, &rails);
+    }
+    each = (uint64_t)cell->model.latent * 2 + rails.result + (rails.copies_out ? rails.record : 0);
+    m->block = rails.buffer;
+    m->engine =
+        k3_add(m->engine, rails.bytes == K3_TOO_BIG ? K3_TOO_BIG : rails.bytes - rails.buffer);
+    m->engine = k3_add(m->engine, k3_mul(k3_rows_arriving(cell, rank), each));
+}
+
 static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     k3_slab_t slab;
@@ -147,6 +171,9 @@ static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
         break;
     case K3_ENGINE_FUSED:
         k3_fused_memory(cell, &m->block, &m->engine);
+        break;
+    case K3_ENGINE_RAILS:
+        plan_rails(cell, rank, m);
         break;
     case K3_ENGINE_MPI:
         plan_mpi(cell, rank, m);

@@ -61,6 +61,33 @@ static k3_status_t measure_nodes(k3_cell_t *cell, k3_error_t *err)
     return K3_OK;
 }
 
+/* Who lies where, by node and index among the ranks of the node. */
+static k3_status_t place_ranks(k3_cell_t *cell, k3_error_t *err)
+{
+    uint32_t  tp = cell->layout.tp;
+    uint64_t  places = (uint64_t)cell->nodes * cell->node_most;
+    uint32_t *used = NULL;
+
+    if (k3_alloc("place of each rank", tp, sizeof(uint32_t), (void **)&cell->place_of, err) !=
+            K3_OK ||
+        k3_alloc("rank at each place", places, sizeof(uint32_t), (void **)&cell->rank_at, err) !=
+            K3_OK ||
+        k3_alloc("places used", cell->nodes, sizeof(uint32_t), (void **)&used, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint64_t p = 0; p < places; p++) {
+        cell->rank_at[p] = tp;
+    }
+    for (uint32_t r = 0; r < tp; r++) {
+        uint32_t node = (uint32_t)cell->node_of[r];
+
+        cell->place_of[r] = node * cell->node_most + used[node]++;
+        cell->rank_at[cell->place_of[r]] = r;
+    }
+    k3_free(used);
+    return K3_OK;
+}
+
 static k3_status_t resolve_nodes(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
     uint32_t tp = cell->layout.tp;
@@ -83,7 +110,7 @@ static k3_status_t resolve_nodes(const k3_cell_request_t *q, k3_cell_t *cell, k3
             cell->nodes = (uint32_t)cell->node_of[r] + 1;
         }
     }
-    return measure_nodes(cell, err);
+    return measure_nodes(cell, err) == K3_OK ? place_ranks(cell, err) : err->status;
 }
 
 /* Rows of one rank that buffers must hold: as asked, or the largest of the skew. */
@@ -184,6 +211,14 @@ static k3_status_t refuse_uneven(const k3_cell_t *cell, k3_error_t *err)
     bool                lifted =
         cell->generation == K3_GENERATION_K3 && (p->limits.lifted & K3_LIFT_NODE_SHAPE) != 0;
 
+    if (two_hops && (uint64_t)cell->nodes * cell->node_most != cell->layout.tp &&
+        cell->node_most == cell->node_least) {
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "%s: %u nodes of %u ranks do not hold the %u ranks, two hops need a rank with "
+            "the same local index on each node",
+            p->name, cell->nodes, cell->node_most, cell->layout.tp);
+    }
     if (cell->node_most == cell->node_least) {
         return K3_OK;
     }
@@ -451,12 +486,16 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
 void k3_cell_destroy(k3_cell_t *cell)
 {
     k3_routing_destroy(cell->routing);
+    k3_free(cell->rank_at);
+    k3_free(cell->place_of);
     k3_free(cell->arriving);
     k3_free(cell->node_of);
     k3_layout_destroy(&cell->layout);
     cell->routing = NULL;
     cell->arriving = NULL;
     cell->node_of = NULL;
+    cell->place_of = NULL;
+    cell->rank_at = NULL;
 }
 
 void k3_cell_dispatched(const k3_cell_t *cell, uint32_t rank, uint64_t *first, uint64_t *count)

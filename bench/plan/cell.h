@@ -66,7 +66,10 @@ typedef struct k3_cell {
     int             *node_of; /* [tp], owned: real or virtual */
     uint32_t         nodes;
     uint32_t         node_most, node_least; /* ranks of the largest and of the smallest node */
-    bool             virtual_nodes;
+    /* Places: node * node_most + index of the rank among those of its node, in rank order. */
+    uint32_t *place_of; /* [tp], owned */
+    uint32_t *rank_at;  /* [nodes * node_most], owned; tp where a node has no such rank */
+    bool      virtual_nodes;
 } k3_cell_t;
 
 /* K3_ERR_USAGE: can never work (unknown name, sizes that do not divide). K3_ERR_UNSUPPORTED: this
@@ -85,6 +88,12 @@ void k3_cell_dispatched(const k3_cell_t *cell, uint32_t rank, uint64_t *first, u
 static inline uint32_t k3_cell_owner(const k3_cell_t *cell, uint32_t expert)
 {
     return expert / k3_layout_local_experts(&cell->layout, &cell->model);
+}
+
+/* The rank with the local index of `rank` on another node (for two hops: it exists). */
+static inline uint32_t k3_cell_rail_peer(const k3_cell_t *cell, uint32_t rank, uint32_t node)
+{
+    return cell->rank_at[node * cell->node_most + cell->place_of[rank] % cell->node_most];
 }
 
 /* Whether the lane from src to dst is stores to mapped memory. */

@@ -10,12 +10,22 @@ k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_err
 {
     traffic->cell = cell;
     traffic->counted = false;
-    return k3_alloc("rows for each expert", cell->model.experts, sizeof(uint32_t),
-                    (void **)&traffic->rows_to, err);
+    traffic->rails = NULL;
+    if (k3_alloc("rows for each expert", cell->model.experts, sizeof(uint32_t),
+                 (void **)&traffic->rows_to, err) == K3_OK &&
+        cell->profile->engine == K3_ENGINE_RAILS) {
+        k3_rails_scratch_open(cell, &traffic->rails, err);
+    }
+    if (err->status != K3_OK) {
+        k3_traffic_close(traffic);
+    }
+    return err->status;
 }
 
 void k3_traffic_close(k3_traffic_t *traffic)
 {
+    k3_rails_scratch_close(traffic->rails);
+    traffic->rails = NULL;
     k3_free(traffic->rows_to);
     traffic->rows_to = NULL;
 }

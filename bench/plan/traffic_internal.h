@@ -9,6 +9,19 @@
 void k3_visit_slab(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 void k3_visit_ranks(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 void k3_visit_rails(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
+/* Counts, in one pass over all rows, what each rank forwards in its node. */
+k3_status_t k3_rails_scratch_open(const k3_cell_t *cell, struct k3_rails_scratch **scratch_p,
+                                  k3_error_t *err);
+void        k3_rails_scratch_close(struct k3_rails_scratch *scratch);
+
+/* Two hops over rings, for k3_visit_rails. */
+struct k3_rings_scratch;
+k3_status_t k3_rings_scratch_open(const k3_cell_t *cell, struct k3_rings_scratch **scratch_p,
+                                  k3_error_t *err);
+void        k3_rings_scratch_close(struct k3_rings_scratch *scratch);
+void        k3_visit_rings(const k3_cell_t *cell, struct k3_rings_scratch *scratch, uint32_t rank,
+                           k3_flow_visit_t visit, void *arg);
+
 void k3_visit_fused(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 void k3_visit_mpi(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 

@@ -384,6 +384,10 @@ static k3_status_t check_nodes(const k3_profile_t *p, const k3_limit_facts_t *f,
     if (l->one_node && !f->p2p) {
         return refuse(p, f, err, "lives on mapped memory and cannot run with --p2p off");
     }
+    if (l->one_node_mapped && f->nodes <= 1 && !f->p2p) {
+        return refuse(p, f, err,
+                      "lives on mapped memory in one node and cannot run there with --p2p off");
+    }
     if (l->node_power_of_two && (n & (n - 1)) != 0) {
         return refuse(p, f, err, "%u ranks a node, upstream's rule is a power of two", n);
     }

@@ -107,6 +107,9 @@ typedef enum k3_buffer_formula {
     K3_BUFFER_PACKED,    /* counts and packed rows, both ways */
     K3_BUFFER_MEGAMOE,   /* DeepGEMM layout/mega_moe.cuh */
     K3_BUFFER_WINDOW,    /* two windows, sgl-kernel-npu deep_ep */
+    K3_BUFFER_MORI_V1,   /* dispatch input, staging and rows as MoRI V1 */
+    K3_BUFFER_HYBRID,    /* DeepEP V2 elastic buffer, hybrid */
+    K3_BUFFER_RINGS,     /* DeepEP V1 normal: NVL and RDMA rings */
     K3_BUFFER_PLANNED    /* belongs to an engine that is not built yet */
 } k3_buffer_formula_t;
 
@@ -146,14 +149,25 @@ typedef struct k3_limits {
     uint32_t queue_depth;       /* 2 (M + 1) posts must fit; this many by default */
     uint32_t queue_depth_max;   /* what the depth can be raised to, generation k3 */
     uint32_t experts, local_experts;
-    uint32_t rm_unit;        /* R * M must be a multiple for fp8 (kept in k3) */
-    bool     experts_divide; /* E % R == 0 (kept in k3) */
-    bool     one_node;       /* mapped memory only */
+    uint32_t rm_unit;         /* R * M must be a multiple for fp8 (kept in k3) */
+    bool     experts_divide;  /* E % R == 0 (kept in k3) */
+    bool     one_node;        /* mapped memory only */
+    bool     one_node_mapped; /* in one node mapped memory only */
     uint32_t dp_groups_min;
     uint32_t qps_total; /* QPs of all peers together (kept in k3) */
 } k3_limits_t;
 
 #define K3_DOORBELL_NEVER UINT32_MAX
+
+/* Slots of the rings, and rows of a chunk, that upstream uses from so many ranks on. */
+typedef struct k3_ring_sizes {
+    uint32_t nvl_send, nvl_recv, rdma_send, rdma_recv;
+} k3_ring_sizes_t;
+
+typedef struct k3_ring_tuning {
+    uint32_t        ranks; /* 0: end of the list */
+    k3_ring_sizes_t dispatch, combine;
+} k3_ring_tuning_t;
 
 typedef struct k3_profile {
     /* identity */
@@ -193,6 +207,17 @@ typedef struct k3_profile {
     k3_signal_when_t  dispatch_when, combine_when;
     k3_signal_value_t dispatch_value, combine_value;
 
+    /* two hops */
+    uint32_t chunk_rows; /* rows of the source that share a flag; 0: no such chunks */
+    bool     end_marker; /* one more signal per remote node on QP 0: chunks * chunk_rows + 1 */
+    uint32_t tail_rows;  /* a tail after so many rows of a (channel, node), and one at the end */
+    uint32_t
+         local_tail_rows; /* ... of the results to a rank of the node; 0: one signal at the end */
+    bool local_barrier; /* one signal to each rank of the node before results may be stored there */
+    const k3_ring_tuning_t
+            *rings; /* slots are used again: tails and credits by channel; NULL: not */
+    uint32_t one_node_meta_bytes, one_node_meta_topk_bytes; /* of rings in one node, not padded */
+
     /* queue pairs */
     k3_qp_count_t qp_count;
     uint32_t      qp_param;
@@ -200,6 +225,7 @@ typedef struct k3_profile {
     uint32_t      qp_active_max;  /* at most this many are used; 0: all that exist */
     uint32_t      qp_active_roce; /* at most this many carry traffic on RoCE; 0: no such rule */
     k3_qp_map_t   qp_map;
+    uint32_t      qp_control;          /* QPs in front that carry no rows in dispatch (notify) */
     bool          qp_fewer_is_what_if; /* --qps below the rule is allowed, but marked */
 
     /* posting */
@@ -252,6 +278,10 @@ static inline bool k3_profile_pulls(const k3_profile_t *p)
 {
     return p->copy == K3_COPY_PULL || p->combine_copy == K3_COPY_PULL;
 }
+
+/* Offsets of the scales and of the metadata in a dispatched record. */
+uint64_t k3_profile_scales_at(const k3_profile_t *p, k3_format_t format, uint32_t width);
+uint64_t k3_profile_meta_at(const k3_profile_t *p, k3_format_t format, uint32_t width);
 
 /* Bytes of values and scales, and of the whole record as posted, of one dispatched / returned row.
  */

@@ -17,6 +17,17 @@ static uint64_t record(const k3_profile_t *p, uint64_t header, k3_format_t forma
     return padded(padded(header, p->pad) + values + scales + padded(meta, p->pad), p->align);
 }
 
+uint64_t k3_profile_scales_at(const k3_profile_t *p, k3_format_t format, uint32_t width)
+{
+    return padded(p->header_bytes, p->pad) + padded(k3_format_value_bytes(format, width), p->pad);
+}
+
+uint64_t k3_profile_meta_at(const k3_profile_t *p, k3_format_t format, uint32_t width)
+{
+    return k3_profile_scales_at(p, format, width) +
+           padded(k3_format_scale_bytes(format, width), p->pad);
+}
+
 uint64_t k3_profile_dispatch_payload(const k3_profile_t *p, k3_format_t format, uint32_t width)
 {
     (void)p;

@@ -2,12 +2,19 @@
  */
 #include "bench/profiles/rows.h"
 
+/* legacy.py get_dispatch_config and get_combine_config; fewer ranks take the first row. */
+static const k3_ring_tuning_t rings[] = {
+    {8, {6, 256, 6, 128}, {4, 256, 6, 128}},     {16, {36, 288, 20, 128}, {4, 288, 12, 128}},
+    {24, {32, 288, 8, 128}, {1, 288, 8, 128}},   {96, {20, 480, 12, 128}, {1, 480, 8, 128}},
+    {128, {20, 560, 12, 128}, {1, 560, 8, 128}}, {144, {32, 720, 12, 128}, {2, 720, 8, 128}},
+    {160, {28, 720, 12, 128}, {2, 720, 8, 128}}, {0},
+};
+
 static const k3_profile_t rows[] = {
     {.name = "deepep:normal",
      .backend = "deepep",
      .mode = "normal",
      .engine = K3_ENGINE_RAILS,
-     .planned = true,
      .source = "deepseek-ai/DeepEP csrc/kernels/legacy/internode.cu, intranode.cu, layout.cu",
      .notes = "V1 normal: rings with credits, 10 channels; in one node the first hop falls away",
      .spans_ep = true,
@@ -33,6 +40,9 @@ static const k3_profile_t rows[] = {
      .combine_when = K3_WHEN_PER_CHUNK,
      .dispatch_value = K3_VALUE_TAIL,
      .combine_value = K3_VALUE_TAIL,
+     .rings = rings,
+     .one_node_meta_bytes = 4,       /* source row */
+     .one_node_meta_topk_bytes = 12, /* 8-byte index and weight */
      .qp_count = K3_QPS_CHANNELS,
      .qp_param = 24,
      .sms = 20,
@@ -45,7 +55,7 @@ static const k3_profile_t rows[] = {
      .weights_at = K3_WEIGHTS_AT_EXPERT,
      .combine_roundings = 2, /* sum of a node, sum over nodes */
      .buffers = 1,
-     .buffer_formula = K3_BUFFER_PLANNED,
+     .buffer_formula = K3_BUFFER_RINGS,
      .fault = K3_FAULT_TRAP,
      .timeout_s = 100.0,
      .limits = {.lifted = K3_LIFTS | K3_LIFT_NODE_SHAPE,
@@ -54,6 +64,8 @@ static const k3_profile_t rows[] = {
                 .ranks = 160,
                 .ranks_unit = 8,
                 .ranks_per_node = 8,
+                .ranks_per_node_max = 32,
+                .one_node_mapped = true,
                 .ranks_one_node = {2, 4, 8},
                 .nodes_allowed = {1, 2, 3, 4, 6, 8, 12, 16, 18, 20},
                 .local_experts = 1024,
@@ -63,7 +75,6 @@ static const k3_profile_t rows[] = {
      .backend = "deepep_v2",
      .mode = "hybrid",
      .engine = K3_ENGINE_RAILS,
-     .planned = true,
      .source = "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/hybrid_dispatch.cuh",
      .notes = "elastic buffer: a put per (row, node) by rail, then stores; a tail every 6 rows",
      .spans_ep = true,
@@ -87,17 +98,21 @@ static const k3_profile_t rows[] = {
      .combine_when = K3_WHEN_PER_CHUNK,
      .dispatch_value = K3_VALUE_TAIL,
      .combine_value = K3_VALUE_TAIL,
+     .tail_rows = 6,
+     .local_tail_rows = 3,
+     .local_barrier = true,
      .qp_count = K3_QPS_FIXED,
      .qp_param = 129,
      .sms = 12,
      .channels = 48,
      .qp_active_max = 193, /* 16 a SM and one */
      .qp_map = K3_QP_BY_CHANNEL,
+     .qp_control = 1,
      .completion = K3_DONE_SAME_QP_ORDER,
      .weights_at = K3_WEIGHTS_AT_EXPERT,
      .combine_roundings = 2,
      .buffers = 1,
-     .buffer_formula = K3_BUFFER_PLANNED,
+     .buffer_formula = K3_BUFFER_HYBRID,
      .fault = K3_FAULT_TRAP,
      .timeout_s = 100.0,
      .limits = {.lifted = K3_LIFTS,
@@ -114,7 +129,6 @@ static const k3_profile_t rows[] = {
      .backend = "mori",
      .mode = "v1",
      .engine = K3_ENGINE_RAILS,
-     .planned = true,
      .source = "ROCm/mori include/mori/ops/dispatch_combine/dispatch_combine.hpp",
      .notes = "a copy per (row, node) to the rail proxy, chunks of 64 rows with one flag each",
      .spans_ep = true,
@@ -137,6 +151,8 @@ static const k3_profile_t rows[] = {
      .combine_when = K3_WHEN_PER_QP,
      .dispatch_value = K3_VALUE_PLUS_COUNT,
      .combine_value = K3_VALUE_ONE,
+     .chunk_rows = 64,
+     .end_marker = true,
      .qp_count = K3_QPS_FIXED,
      .qp_param = 2,
      .qp_map = K3_QP_BY_CHUNK,
@@ -146,7 +162,7 @@ static const k3_profile_t rows[] = {
      .weights_at = K3_WEIGHTS_AT_EXPERT,
      .combine_roundings = 2,
      .buffers = 1,
-     .buffer_formula = K3_BUFFER_PLANNED,
+     .buffer_formula = K3_BUFFER_MORI_V1,
      .fault = K3_FAULT_WAIT,
      .limits = {.lifted = K3_LIFTS, .topk = 63, .node_power_of_two = true, .experts_divide = true}},
 
@@ -154,7 +170,6 @@ static const k3_profile_t rows[] = {
      .backend = "mori",
      .mode = "v1ll",
      .engine = K3_ENGINE_RAILS,
-     .planned = true,
      .source = "ROCm/mori include/mori/ops/dispatch_combine/dispatch_combine.hpp",
      .notes = "as mori:v1, but each chunk of 64 rows goes whole to every other node",
      .spans_ep = true,
@@ -177,6 +192,8 @@ static const k3_profile_t rows[] = {
      .combine_when = K3_WHEN_PER_QP,
      .dispatch_value = K3_VALUE_PLUS_COUNT,
      .combine_value = K3_VALUE_ONE,
+     .chunk_rows = 64,
+     .end_marker = true,
      .qp_count = K3_QPS_FIXED,
      .qp_param = 2,
      .qp_map = K3_QP_BY_CHUNK,
@@ -186,7 +203,7 @@ static const k3_profile_t rows[] = {
      .weights_at = K3_WEIGHTS_AT_EXPERT,
      .combine_roundings = 2,
      .buffers = 1,
-     .buffer_formula = K3_BUFFER_PLANNED,
+     .buffer_formula = K3_BUFFER_MORI_V1,
      .fault = K3_FAULT_WAIT,
      .limits = {.lifted = K3_LIFTS, .topk = 63, .node_power_of_two = true, .experts_divide = true}},
 };

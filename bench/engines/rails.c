@@ -1,0 +1,404 @@
+/* The two-hop family: a row goes once to each node, to the rank with the same local index there, which
+ * passes it on to the ranks of its node that hold the row's experts; on the way back each node's results
+ * are added up at that rank and travel as one row.
+ *
+ * No area is written again before its reader is done: a rank begins its next dispatch when its combine
+ * is complete, and for that every forwarder has answered, each after all ranks of its node. Where the
+ * areas of combine lie over those of dispatch, ranks of a node say first that they take results
+ * (local_barrier), and the counts ahead of the rows hold a dispatch back until the combine before it
+ * has ended everywhere that its rows go. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/engines/rails_engine.h"
+#include "bench/engines/rings_engine.h"
+#include "bench/plan/buffers.h"
+#include "harness/base/arith.h"
+#include "harness/base/memory.h"
+
+/* --- set-up ---------------------------------------------------------------------------------- */
+
+static void rails_destroy(void *engine)
+{
+    rails_engine_t *e = engine;
+    void *const     memory[] = {
+            e->list,        e->listed,     e->slot_chunk,   e->slot_next,   e->flag_next,
+            e->route_count, e->route_back, e->notify_rows,  e->notify_sums, e->notify_wants,
+            e->passed,      e->got,        e->got_next,     e->forwarded,   e->from,
+            e->record,      e->copied,     e->expert_begin, e->expert_fill, e->values,
+            e->scales,      e->out,        e->pair_out,     e->results,     e->partial,
+            e->decoded,     e->decode_row, e->sum_row,      e->seen,        e->pair_first,
+    };
+
+    for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
+        k3_free(memory[i]);
+    }
+    if (e->qps != NULL) {
+        k3_qps_destroy(e->qps);
+    }
+    if (e->rings != NULL) {
+        k3_rings_destroy(e);
+    }
+    k3_free(e);
+}
+
+typedef struct table {
+    const char *what;
+    uint64_t    count, size;
+    void       *memory_p;
+} table_t;
+
+static k3_status_t alloc_all(const table_t *tables, unsigned count, k3_error_t *err)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (k3_alloc(tables[i].what, tables[i].count, tables[i].size, tables[i].memory_p, err) !=
+            K3_OK) {
+            break;
+        }
+    }
+    return err->status;
+}
+
+#define COUNT(tables) ((unsigned)(sizeof(tables) / sizeof((tables)[0])))
+
+static k3_status_t alloc_origin(rails_engine_t *e, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    uint64_t          row = e->env.cell->profile->notify ? 1 + (uint64_t)r->local : 0;
+    uint64_t          lanes = r->channels > 0 ? r->channels : 1;
+    const table_t     tables[] = {
+            {"rows for nodes", k3_mul(r->nodes, r->m), sizeof(rails_send_t), &e->list},
+            {"rows for nodes", r->nodes, sizeof(uint32_t), &e->listed},
+            {"chunks of nodes", r->nodes, sizeof(uint32_t), &e->slot_chunk},
+            {"slots of nodes", r->nodes * lanes, sizeof(uint32_t), &e->slot_next},
+            {"chunks of nodes", r->nodes, sizeof(uint32_t), &e->flag_next},
+            {"nodes of rows", r->m, sizeof(uint32_t), &e->route_count},
+            {"nodes of rows", k3_mul(r->m, r->nodes_of_row), sizeof(uint64_t), &e->route_back},
+            {"counts", r->ranks * row, sizeof(uint32_t), &e->notify_rows},
+            {"counts", r->per_node * row, sizeof(uint64_t), &e->notify_sums},
+            {"counts", row, sizeof(uint64_t), &e->notify_wants},
+    };
+
+    return alloc_all(tables, COUNT(tables), err);
+}
+
+static k3_status_t alloc_forwarder(rails_engine_t *e, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    uint64_t          lanes = r->channels > 0 ? r->channels : r->chunks;
+    uint64_t          most = r->nodes > r->per_node ? r->nodes : r->per_node;
+    uint64_t          width = e->env.cell->model.latent;
+    const table_t     tables[] = {
+            {"rows passed on", k3_mul(r->nodes, r->slots), sizeof(rails_passed_t), &e->passed},
+            {"rows of chunks", k3_mul(r->nodes, lanes), sizeof(uint32_t), &e->got},
+            {"chunks seen", r->nodes, sizeof(uint32_t), &e->got_next},
+            {"rows passed on", r->per_node, sizeof(uint64_t), &e->forwarded},
+            {"signals seen", most, 1, &e->seen},
+            {"results decoded", (most < r->topk ? most : r->topk) * width, sizeof(uint16_t),
+             &e->decoded},
+            {"result decoded", width, sizeof(float), &e->decode_row},
+            {"sum", width, sizeof(uint16_t), &e->sum_row},
+    };
+
+    return alloc_all(tables, COUNT(tables), err);
+}
+
+/* A row that arrives has at least one of the pairs that the routing brings here. */
+static k3_status_t alloc_receiver(rails_engine_t *e, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    uint64_t          pairs = k3_rows_arriving(e->env.cell, e->rank);
+    uint64_t          width = e->env.cell->model.latent;
+    const table_t     tables[] = {
+            {"records of forwarders", (uint64_t)r->per_node + 1, sizeof(uint64_t), &e->from},
+            {"records", pairs, sizeof(void *), &e->record},
+            {"records copied out", r->copies_out ? pairs : 0, r->record, &e->copied},
+            {"expert ranges", (uint64_t)r->local + 1, sizeof(uint64_t), &e->expert_begin},
+            {"expert ranges", r->local, sizeof(uint64_t), &e->expert_fill},
+            {"row pointers", pairs, sizeof(void *), &e->values},
+            {"row pointers", pairs, sizeof(void *), &e->scales},
+            {"row pointers", pairs, sizeof(void *), &e->out},
+            {"row pointers", pairs, sizeof(void *), &e->pair_out},
+            {"pairs of records", pairs, sizeof(uint64_t), &e->pair_first},
+            {"expert results", pairs, width * 2, &e->results},
+            {"sums of results", pairs, r->result, &e->partial},
+    };
+
+    e->rows_cap = pairs;
+    e->pairs_cap = pairs;
+    return alloc_all(tables, COUNT(tables), err);
+}
+
+static bool any_soft_lane(const rails_engine_t *e)
+{
+    int soft = 0;
+
+    for (int peer = 0; peer < e->env.world->size; peer++) {
+        soft |= k3_qps_needs_progress(e->qps, peer);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &soft, 1, MPI_INT, MPI_LOR, e->env.world->comm);
+    return soft != 0;
+}
+
+/* Rows are named by 32 bits: rank * M + row. */
+static k3_status_t check_names(const k3_rails_t *r, k3_error_t *err)
+{
+    if (k3_mul(r->ranks, r->m) > UINT32_MAX || r->slots > UINT32_MAX) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "ranks %u x max-tokens %llu is above the limit %u of row names", r->ranks,
+                       (unsigned long long)r->m, UINT32_MAX);
+    }
+    return K3_OK;
+}
+
+static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
+{
+    rails_engine_t *e = NULL;
+
+    if (k3_alloc("two-hop engine", 1, sizeof(*e), &e, err) == K3_OK) {
+        e->env = *env;
+        e->rank = (uint32_t)env->world->rank;
+        k3_rails_plan(env->cell, &e->rails);
+        e->node = env->cell->place_of[e->rank] / e->rails.per_node;
+        e->index = env->cell->place_of[e->rank] % e->rails.per_node;
+        if (check_names(&e->rails, err) == K3_OK && alloc_origin(e, err) == K3_OK &&
+            alloc_forwarder(e, err) == K3_OK) {
+            alloc_receiver(e, err);
+        }
+        if (err->status == K3_OK && env->cell->profile->rings != NULL) {
+            k3_rings_create(e, err);
+        }
+    }
+    if (k3_world_agree(env->world, err) == K3_OK) {
+        k3_engine_queue_pairs(env, e->rails.bytes, &e->qps, err);
+    }
+    if (err->status != K3_OK) {
+        if (e != NULL) {
+            rails_destroy(e);
+        }
+        return err->status;
+    }
+    e->block = k3_qps_memory(e->qps);
+    if (e->rings == NULL) {
+        e->returned = e->block + e->rails.returned;
+        e->records = e->block + e->rails.send;
+    }
+    e->soft = any_soft_lane(e);
+    *engine_p = e;
+    return K3_OK;
+}
+
+/* --- posting --------------------------------------------------------------------------------- */
+
+void k3_rails_put(rails_engine_t *e, uint32_t peer, uint32_t qp, const void *local, uint64_t offset,
+                  uint64_t bytes, uint64_t payload)
+{
+    k3_qps_put(e->qps, (int)peer, qp, local, offset, bytes, payload);
+    if (e->env.cell->profile->doorbell_every == 1) {
+        k3_qps_doorbell(e->qps, (int)peer, qp);
+    }
+}
+
+/* Where no rule is documented the signals ring. */
+void k3_rails_signal(rails_engine_t *e, uint32_t peer, uint32_t qp, uint64_t offset, uint64_t value)
+{
+    const k3_profile_t *p = e->env.cell->profile;
+
+    k3_qps_signal_add64(e->qps, (int)peer, qp, offset, value);
+    if (p->doorbell_signal || p->doorbell_every == 0) {
+        k3_qps_doorbell(e->qps, (int)peer, qp);
+    }
+}
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+static uint32_t waited_rank(const rails_engine_t *e, uint32_t i)
+{
+    return e->wait_nodes ? k3_rails_peer(e, i) : k3_rails_local_rank(e, i);
+}
+
+static void describe_wait(const void *arg, char *text, unsigned size)
+{
+    const rails_engine_t *e = arg;
+    uint32_t              i = 0;
+
+    while (i < e->wait_count && e->seen[i]) {
+        i++;
+    }
+    if (i == e->wait_count) {
+        snprintf(text, size, "all %s seen", e->waiting_for);
+    } else {
+        snprintf(text, size, "%s of %u ranks missing, first: rank %u", e->waiting_for, e->missing,
+                 waited_rank(e, i));
+    }
+}
+
+void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
+                        uint64_t begin)
+{
+    k3_wait_t *wait = &e->env.waits[traffic][source];
+    double     us = k3_clock_us(k3_clock_now() - begin);
+
+    wait->sum_us += us;
+    wait->max_us = us > wait->max_us ? us : wait->max_us;
+    wait->count++;
+}
+
+uint64_t k3_rails_take(rails_engine_t *e, uint64_t offset)
+{
+    uint64_t word = k3_signal_read64(e->block + offset);
+
+    if (word != 0) {
+        k3_signal_clear64(e->block + offset);
+    }
+    return word;
+}
+
+static void begin_wait(rails_engine_t *e, const char *what, bool by_node)
+{
+    e->wait_count = by_node ? e->rails.nodes : e->rails.per_node;
+    e->missing = e->wait_count;
+    e->wait_nodes = by_node;
+    e->waiting_for = what;
+    memset(e->seen, 0, e->wait_count);
+    if (by_node) {
+        e->seen[e->node] = 1;
+        e->missing--;
+    }
+    k3_watchdog_describe(describe_wait, e);
+}
+
+k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_t traffic,
+                          bool by_node, rails_poll_t poll, k3_error_t *err)
+{
+    uint64_t begin = k3_clock_now();
+
+    begin_wait(e, what, by_node);
+    while (e->missing > 0 && err->status == K3_OK) {
+        e->moved = false;
+        for (uint32_t i = 0; i < e->wait_count && err->status == K3_OK; i++) {
+            if (!e->seen[i] && poll(e, i, err)) {
+                k3_rails_note_wait(e, traffic, waited_rank(e, i), begin);
+                e->seen[i] = 1;
+                e->missing--;
+                e->moved = true;
+            }
+        }
+        if (e->moved) {
+            k3_watchdog_alive();
+        } else {
+            k3_qps_idle(e->qps, err);
+        }
+    }
+    k3_watchdog_describe(NULL, NULL);
+    return err->status;
+}
+
+k3_status_t k3_rails_finish(rails_engine_t *e, k3_error_t *err)
+{
+    if (e->soft && err->status == K3_OK && k3_qps_bank_end(e->qps, err) == K3_OK) {
+        k3_qps_barrier(e->qps, err);
+    }
+    return err->status;
+}
+
+/* --- records --------------------------------------------------------------------------------- */
+
+void k3_rails_ids(const rails_engine_t *e, const uint8_t *record, int32_t *ids)
+{
+    const k3_rails_t *r = &e->rails;
+    const uint8_t    *at = record + r->meta_at + r->name_bytes;
+
+    for (uint32_t k = 0; k < r->topk; k++) {
+        memcpy(&ids[k], at + (size_t)k * r->id_bytes, sizeof(int32_t)); /* little endian */
+    }
+}
+
+k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_meta_t *meta,
+                          k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    const uint8_t    *at = record + r->meta_at;
+    uint32_t          name;
+
+    memcpy(&name, at, sizeof(name));
+    k3_rails_ids(e, record, meta->ids);
+    memcpy(meta->weights, at + r->name_bytes + (size_t)r->topk * r->id_bytes,
+           r->topk * sizeof(float));
+    meta->source = (uint32_t)(name / r->m);
+    meta->row = (uint32_t)(name % r->m);
+    if (meta->source >= r->ranks) {
+        return k3_fail(err, K3_ERR_CHECK, "a record names row %u, there are %llu", name,
+                       (unsigned long long)(r->ranks * r->m));
+    }
+    for (uint32_t k = 0; k < r->topk; k++) {
+        if (meta->ids[k] < -1 || meta->ids[k] >= (int32_t)r->experts) {
+            return k3_fail(err, K3_ERR_CHECK, "row %u of rank %u names expert %d of %u", meta->row,
+                           meta->source, meta->ids[k], r->experts);
+        }
+    }
+    meta->place_count = k3_rails_places(e->env.cell, meta->ids, meta->places);
+    return K3_OK;
+}
+
+/* --- dispatch -------------------------------------------------------------------------------- */
+
+static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_t *err)
+{
+    rails_engine_t *e = engine;
+    k3_spans_t     *spans = e->env.spans;
+
+    if (e->rings != NULL) {
+        return k3_rings_dispatch(e, rows, err);
+    }
+    k3_span_begin(spans, K3_PHASE_QUANTIZE);
+    k3_rails_list_rows(e, rows);
+    k3_rails_quantize(e, rows);
+    k3_span_end(spans, K3_PHASE_QUANTIZE);
+
+    if (e->env.cell->profile->notify) {
+        k3_span_begin(spans, K3_PHASE_NOTIFY);
+        k3_qps_bank_begin(e->qps, K3_TRAFFIC_NOTIFY);
+        k3_rails_notify(e, err);
+        k3_span_end(spans, K3_PHASE_NOTIFY);
+    }
+
+    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
+    k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
+    memset(e->forwarded, 0, e->rails.per_node * sizeof(*e->forwarded));
+    if (err->status == K3_OK) {
+        k3_rails_send(e, rows->count);
+        k3_rails_forward_own(e, err);
+    }
+    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+
+    k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
+    if (err->status == K3_OK && k3_rails_forward(e, err) == K3_OK) {
+        k3_rails_receive(e, err);
+    }
+    k3_rails_finish(e, err);
+    k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
+    return err->status;
+}
+
+static k3_qps_t *rails_qps(void *engine)
+{
+    return ((rails_engine_t *)engine)->qps;
+}
+
+static k3_status_t rails_settle(void *engine, k3_error_t *err)
+{
+    return k3_qps_bank_end(((rails_engine_t *)engine)->qps, err);
+}
+
+const k3_engine_ops_t k3_engine_rails = {
+    .version = K3_ENGINE_VERSION,
+    .name = "rails",
+    .create = rails_create,
+    .destroy = rails_destroy,
+    .dispatch = rails_dispatch,
+    .expert = k3_rails_expert,
+    .combine = k3_rails_combine,
+    .settle = rails_settle,
+    .qps = rails_qps,
+};

@@ -1,0 +1,162 @@
+/* The private parts of the two-hop engine.
+ *
+ *   rails.c          set-up, waiting, the engine's table
+ *   rails_notify.c   counts ahead of the rows
+ *   rails_hop1.c     the origin: records, who gets which row, sends to the other nodes
+ *   rails_forward.c  the forwarder: rows of its rail to the ranks of its node
+ *   rails_expert.c   the receiver: rows by expert, weighted sums of the own experts
+ *   rails_combine.c  the way back: sums of a node, sums over nodes
+ *   rings*.c         the same two hops over rings whose slots are used again */
+#ifndef K3_ENGINES_RAILS_ENGINE_H
+#define K3_ENGINES_RAILS_ENGINE_H
+
+#include "bench/engines/engine.h"
+#include "bench/plan/rails.h"
+
+/* A row on the list for a node. */
+typedef struct rails_send {
+    uint32_t row, slot; /* rings: position of the node instead of the slot */
+} rails_send_t;
+
+/* A row that this rank forwarded. */
+typedef struct rails_passed {
+    uint32_t row;      /* of its origin */
+    uint16_t parts;    /* ranks of this node that got it */
+    uint16_t position; /* of this node among those of the row */
+    uint32_t mask;     /* rings: which ranks, by index */
+} rails_passed_t;
+
+/* Metadata of a record, checked. */
+typedef struct rails_meta {
+    uint32_t source, row; /* origin and its row */
+    int32_t  ids[K3_TOPK_MAX];
+    float    weights[K3_TOPK_MAX];
+    uint32_t places[K3_TOPK_MAX], place_count;
+} rails_meta_t;
+
+typedef struct rails_engine {
+    k3_engine_env_t env;
+    k3_rails_t      rails;
+    k3_qps_t       *qps;
+    uint8_t        *block;
+    uint32_t        rank, node, index; /* index among the ranks of the node */
+    bool            soft; /* some rank has lanes that need their peers' progress: k3_rails_finish */
+
+    /* as origin */
+    rails_send_t *list;         /* [N][M] */
+    uint32_t     *listed;       /* [N] */
+    uint32_t     *slot_chunk;   /* [N] last chunk of own rows that the node gets, + 1 */
+    uint32_t     *slot_next;    /* [N][1 or channels] next slot; by chunks in the present chunk */
+    uint32_t     *flag_next;    /* [N] chunks begun */
+    uint32_t     *route_count;  /* [M] nodes that a row's results come back from */
+    uint64_t     *route_back;   /* [M][min(N, K)] their places in `returned` */
+    uint8_t      *returned;     /* of the block, but for rings */
+    uint8_t      *records;      /* [M] own records, of the block but for rings */
+    struct rings *rings;        /* NULL: a slot for every row */
+    uint32_t     *notify_rows;  /* [R places][1 + L] own counts, as sent: the complement */
+    uint64_t     *notify_sums;  /* [n][1 + L] counts of the rail for the ranks of this node */
+    uint64_t     *notify_wants; /* [1 + L] what will arrive here */
+
+    /* as forwarder */
+    rails_passed_t *passed;    /* [N][slots] */
+    uint32_t       *got;       /* [N][chunks or channels] rows seen */
+    uint32_t       *got_next;  /* [N] chunks seen, or channels that are complete */
+    uint64_t       *forwarded; /* [n] rows to each rank of the node */
+
+    /* as receiver */
+    uint64_t     rows_cap, pairs_cap;
+    uint64_t    *from;             /* [n + 1] records of each forwarder */
+    uint64_t     got_count[2];     /* rows and pairs of the present iteration */
+    uint8_t    **record;           /* [rows_cap] */
+    uint8_t     *copied;           /* [rows_cap] records, where the block is used again */
+    uint64_t    *expert_begin;     /* [L + 1] of the pairs of an expert */
+    uint64_t    *expert_fill;      /* [L] */
+    const void **values, **scales; /* [pairs_cap] by expert */
+    uint16_t   **out;              /* [pairs_cap] by expert */
+    uint16_t   **pair_out;         /* [pairs_cap] by record, in the order of its selections */
+    uint64_t    *pair_first;       /* [rows_cap] the first pair of a record */
+    uint16_t    *results;          /* [pairs_cap][W] */
+    uint8_t     *partial;          /* [rows_cap] sums over the own experts, as sent */
+
+    /* sums in a format other than bf16 */
+    uint16_t *decoded; /* [min(K, max(n, N))][W] */
+    float    *decode_row;
+    uint16_t *sum_row;
+
+    /* waiting */
+    uint8_t    *seen; /* [max(n, N)] */
+    uint32_t    wait_count, missing;
+    bool        wait_nodes, moved;
+    const char *waiting_for;
+} rails_engine_t;
+
+/* --- rails.c --------------------------------------------------------------------------------- */
+
+static inline uint32_t k3_rails_local_rank(const rails_engine_t *e, uint32_t index)
+{
+    return e->env.cell->rank_at[e->node * e->rails.per_node + index];
+}
+
+static inline uint32_t k3_rails_peer(const rails_engine_t *e, uint32_t node)
+{
+    return e->env.cell->rank_at[node * e->rails.per_node + e->index];
+}
+
+/* Posts with the profile's doorbells. */
+void k3_rails_put(rails_engine_t *e, uint32_t peer, uint32_t qp, const void *local, uint64_t offset,
+                  uint64_t bytes, uint64_t payload);
+void k3_rails_signal(rails_engine_t *e, uint32_t peer, uint32_t qp, uint64_t offset,
+                     uint64_t value);
+
+/* Reads a signal word of the own block; non-zero words are cleared. */
+uint64_t k3_rails_take(rails_engine_t *e, uint64_t offset);
+
+/* Polls until every other node (by_node) or every rank of the own node is done. `poll` says whether
+ * number i is, and sets e->moved when it got something done. */
+typedef bool (*rails_poll_t)(rails_engine_t *e, uint32_t i, k3_error_t *err);
+k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_t traffic,
+                          bool by_node, rails_poll_t poll, k3_error_t *err);
+
+void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
+                        uint64_t begin);
+
+/* Where UCX emulates puts in software, a rank that computes or sits in MPI would keep its peers' data
+ * back: all finish together, and what that takes belongs to the wait. */
+k3_status_t k3_rails_finish(rails_engine_t *e, k3_error_t *err);
+
+/* The experts of a record, unchecked. */
+void k3_rails_ids(const rails_engine_t *e, const uint8_t *record, int32_t *ids);
+
+/* Reads and checks a record's metadata. */
+k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_meta_t *meta,
+                          k3_error_t *err);
+
+/* --- the other files ------------------------------------------------------------------------- */
+
+void        k3_rails_list_rows(rails_engine_t *e, const k3_rows_t *rows);
+void        k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows);
+k3_status_t k3_rails_notify(rails_engine_t *e, k3_error_t *err);
+void        k3_rails_send(rails_engine_t *e, uint64_t rows);
+
+k3_status_t k3_rails_forward_own(rails_engine_t *e, k3_error_t *err);
+k3_status_t k3_rails_forward(rails_engine_t *e, k3_error_t *err);
+
+/* Waits for the forwarders of the node and sorts out what they brought. */
+k3_status_t k3_rails_receive(rails_engine_t *e, k3_error_t *err);
+void        k3_rails_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *work);
+/* The weighted sum of record i over the own experts, as it is sent. */
+const void *k3_rails_partial(rails_engine_t *e, uint64_t i, const rails_meta_t *meta);
+
+/* Rows by expert, when all have arrived. */
+k3_status_t k3_rails_sort(rails_engine_t *e, k3_error_t *err);
+void        k3_rails_sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined);
+
+k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *combined,
+                             k3_error_t *err);
+
+/* out = bf16 of the sum of `count` results as they were sent, at most K3_TOPK_MAX, in order. */
+void k3_rails_sum(rails_engine_t *e, const uint8_t *const *results, uint32_t count, uint16_t *out);
+/* bf16 values to a result as it is sent. */
+void k3_rails_encode(const rails_engine_t *e, const uint16_t *row, uint8_t *out);
+
+#endif

@@ -1,0 +1,223 @@
+/* The origin's part of a dispatch: records, the list of rows for each node, and hop 1. */
+#include <string.h>
+
+#include "bench/engines/rails_engine.h"
+
+/* --- who gets which row ---------------------------------------------------------------------- */
+
+/* The slot of a row on a node: by chunks the next one of the row's chunk, which gets a number when
+ * its first row comes; by channels the next one of the row's channel. */
+static uint32_t next_slot(rails_engine_t *e, uint32_t node, uint32_t row)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          channel, chunk;
+
+    if (r->chunk == 0) {
+        channel = row % r->channels;
+        return (uint32_t)(channel * r->channel_slots) +
+               e->slot_next[node * r->channels + channel]++;
+    }
+    chunk = row / r->chunk + 1;
+    if (e->slot_chunk[node] != chunk) {
+        e->slot_chunk[node] = chunk;
+        e->flag_next[node]++;
+        e->slot_next[node] = 0;
+    }
+    return (e->flag_next[node] - 1) * r->chunk + e->slot_next[node]++;
+}
+
+static uint32_t list_row(rails_engine_t *e, uint32_t node, uint32_t row)
+{
+    uint32_t slot = next_slot(e, node, row);
+
+    e->list[node * e->rails.m + e->listed[node]++] = (rails_send_t){row, slot};
+    return slot;
+}
+
+/* Whole chunks go to every other node, whatever their rows need. */
+static void list_everywhere(rails_engine_t *e, uint32_t row)
+{
+    for (uint32_t node = 0; node < e->rails.nodes; node++) {
+        if (node != e->node) {
+            list_row(e, node, row);
+        }
+    }
+}
+
+static void list_one(rails_engine_t *e, uint32_t row, const int32_t *ids)
+{
+    const k3_rails_t *r = &e->rails;
+    bool              whole = e->env.cell->profile->copy == K3_COPY_CHUNK;
+    uint32_t          places[K3_TOPK_MAX], nodes = 0, before = UINT32_MAX;
+    uint32_t          count = k3_rails_places(e->env.cell, ids, places);
+
+    if (whole) {
+        list_everywhere(e, row);
+    }
+    for (uint32_t t = 0; t < count; t++) {
+        uint32_t node = places[t] / r->per_node, slot;
+
+        if (node == before) {
+            continue;
+        }
+        before = node;
+        slot = whole && node != e->node ? row : list_row(e, node, row);
+        e->route_back[row * r->nodes_of_row + nodes] = k3_rails_back_at(r, node, slot, nodes, row);
+        nodes++;
+    }
+    e->route_count[row] = nodes;
+}
+
+void k3_rails_list_rows(rails_engine_t *e, const k3_rows_t *rows)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          lanes = r->channels > 0 ? r->channels : 1;
+
+    memset(e->listed, 0, r->nodes * sizeof(uint32_t));
+    memset(e->slot_chunk, 0, r->nodes * sizeof(uint32_t));
+    memset(e->flag_next, 0, r->nodes * sizeof(uint32_t));
+    memset(e->slot_next, 0, (size_t)r->nodes * lanes * sizeof(uint32_t));
+    for (uint64_t i = 0; i < rows->count; i++) {
+        list_one(e, (uint32_t)i, rows->ids + i * r->topk);
+    }
+}
+
+/* --- records --------------------------------------------------------------------------------- */
+
+/* Experts and weights, behind the name of the row. */
+static void write_selection(const rails_engine_t *e, uint8_t *meta, const int32_t *ids,
+                            const float *weights)
+{
+    const k3_rails_t *r = &e->rails;
+
+    meta += r->name_bytes;
+    for (uint32_t k = 0; k < r->topk; k++) {
+        int64_t id = ids[k];
+
+        memcpy(meta + (size_t)k * r->id_bytes, &id, r->id_bytes); /* little endian */
+    }
+    memcpy(meta + (size_t)r->topk * r->id_bytes, weights, r->topk * sizeof(float));
+}
+
+/* A row's values, scales and metadata; all its copies are sent from there. */
+void k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          width = e->env.cell->model.latent;
+
+    for (uint64_t i = 0; i < rows->count; i++) {
+        uint8_t *record = e->records + i * r->record;
+        uint8_t *meta = record + r->meta_at;
+        uint32_t name = (uint32_t)(e->rank * r->m + i);
+
+        e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * width, width,
+                               record, record + r->scales_at);
+        memcpy(meta, &name, sizeof(name));
+        write_selection(e, meta, rows->ids + i * r->topk, rows->weights + i * r->topk);
+    }
+}
+
+/* --- hop 1 ----------------------------------------------------------------------------------- */
+
+static void put_rows(rails_engine_t *e, uint32_t node, uint32_t qp, rails_send_t first,
+                     uint32_t rows)
+{
+    const k3_rails_t *r = &e->rails;
+
+    k3_rails_put(e, k3_rails_peer(e, node), qp, e->records + first.row * r->record,
+                 r->hop1 + (e->node * r->slots + first.slot) * r->record, rows * r->record,
+                 rows * r->record_payload);
+}
+
+/* The node's rows of a chunk: a put for each run of neighbours, then the flag. Returns how many rows
+ * they were. */
+static uint32_t send_chunk(rails_engine_t *e, uint32_t node, uint32_t chunk,
+                           const rails_send_t *list, uint32_t left)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          end = (chunk + 1) * r->chunk, qp = chunk % r->qps, sent = 0, flag;
+
+    while (sent < left && list[sent].row < end) {
+        uint32_t rows = 1;
+
+        while (sent + rows < left && list[sent + rows].row < end &&
+               list[sent + rows].row == list[sent].row + rows) {
+            rows++;
+        }
+        put_rows(e, node, qp, list[sent], rows);
+        sent += rows;
+    }
+    if (sent > 0) {
+        flag = list[0].slot / r->chunk;
+        k3_rails_signal(e, k3_rails_peer(e, node), qp,
+                        r->flags + ((uint64_t)e->node * r->chunks + flag) * 8, (uint64_t)sent + 1);
+    }
+    return sent;
+}
+
+/* flag_next holds how many chunks each node gets. */
+static void send_chunks(rails_engine_t *e, uint64_t rows)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t         *sent = e->slot_next; /* no slots are given out any more */
+
+    memset(sent, 0, r->nodes * sizeof(uint32_t));
+    for (uint32_t chunk = 0; (uint64_t)chunk * r->chunk < rows; chunk++) {
+        for (uint32_t step = 1; step < r->nodes; step++) {
+            uint32_t node = (e->node + step) % r->nodes;
+
+            sent[node] += send_chunk(e, node, chunk, e->list + node * r->m + sent[node],
+                                     e->listed[node] - sent[node]);
+        }
+    }
+    for (uint32_t step = 1; step < r->nodes; step++) {
+        uint32_t node = (e->node + step) % r->nodes;
+
+        k3_rails_signal(e, k3_rails_peer(e, node), 0, r->ends + e->node * 8,
+                        (uint64_t)e->flag_next[node] * r->chunk + 1);
+    }
+}
+
+/* The low half of a channel's word is the tail, the high half says that no more comes. */
+static void send_tail(rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t rows, bool last)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          qp = k3_rails_qp(e->env.cell->profile, r, channel, true);
+
+    k3_rails_signal(e, k3_rails_peer(e, node), qp,
+                    r->flags + ((uint64_t)e->node * r->channels + channel) * 8,
+                    rows | (uint64_t)last << 32);
+}
+
+static void send_channels(rails_engine_t *e, uint32_t node)
+{
+    const k3_profile_t *p = e->env.cell->profile;
+    const k3_rails_t   *r = &e->rails;
+    const rails_send_t *list = e->list + node * r->m;
+
+    for (uint32_t i = 0; i < e->listed[node]; i++) {
+        uint32_t channel = list[i].row % r->channels;
+        uint32_t sent = list[i].slot - (uint32_t)(channel * r->channel_slots) + 1;
+
+        put_rows(e, node, k3_rails_qp(p, r, channel, true), list[i], 1);
+        if (sent % p->tail_rows == 0) {
+            send_tail(e, node, channel, p->tail_rows, false);
+        }
+    }
+    for (uint32_t c = 0; c < r->channels; c++) {
+        send_tail(e, node, c, e->slot_next[node * r->channels + c] % p->tail_rows, true);
+    }
+}
+
+void k3_rails_send(rails_engine_t *e, uint64_t rows)
+{
+    const k3_rails_t *r = &e->rails;
+
+    if (r->chunk > 0) {
+        send_chunks(e, rows);
+        return;
+    }
+    for (uint32_t step = 1; step < r->nodes; step++) {
+        send_channels(e, (e->node + step) % r->nodes);
+    }
+}

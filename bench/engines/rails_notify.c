@@ -1,0 +1,127 @@
+/* Counts ahead of the rows: by rail to every node, then added up inside the node. They also hold a
+ * dispatch back until every rank that its rows reach has ended the iteration before. */
+#include <string.h>
+
+#include "bench/engines/rails_engine.h"
+
+static uint32_t row_words(const rails_engine_t *e)
+{
+    return 1 + e->rails.local;
+}
+
+/* A count travels as its complement, so that none is zero. */
+static void count_rows(rails_engine_t *e)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          words = row_words(e);
+    rails_meta_t      meta;
+    k3_error_t        unused = K3_ERROR_INIT;
+
+    memset(e->notify_rows, 0xff, (size_t)r->ranks * words * sizeof(uint32_t));
+    for (uint32_t node = 0; node < r->nodes; node++) {
+        for (uint32_t i = 0; i < e->listed[node]; i++) {
+            uint32_t row = e->list[node * r->m + i].row;
+
+            k3_rails_meta(e, e->records + row * r->record, &meta, &unused);
+            for (uint32_t t = 0; t < meta.place_count; t++) {
+                e->notify_rows[meta.places[t] * words] -= meta.places[t] / r->per_node == node;
+            }
+            for (uint32_t k = 0; k < r->topk; k++) {
+                uint32_t id = (uint32_t)meta.ids[k], place;
+
+                if (meta.ids[k] < 0) {
+                    continue;
+                }
+                place = e->env.cell->place_of[id / r->local];
+                e->notify_rows[place * words + 1 + id % r->local] -= place / r->per_node == node;
+            }
+        }
+    }
+}
+
+static void add_counts(rails_engine_t *e, const uint32_t *counts, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+
+    for (uint32_t i = 0; i < r->per_node * row_words(e); i++) {
+        uint32_t count = ~k3_signal_read32(counts + i);
+
+        if (count > r->m) {
+            k3_fail(err, K3_ERR_CHECK, "a rank announces %u rows, the bound is %llu", count,
+                    (unsigned long long)r->m);
+        }
+        e->notify_sums[i] += count;
+    }
+}
+
+static bool poll_counts(rails_engine_t *e, uint32_t node, k3_error_t *err)
+{
+    uint32_t  words = e->rails.per_node * row_words(e);
+    uint32_t *counts = (uint32_t *)(void *)(e->block + e->rails.rail_row) + (size_t)node * words;
+
+    for (uint32_t i = 0; i < words; i++) {
+        if (k3_signal_read32(counts + i) == 0) {
+            return false;
+        }
+    }
+    add_counts(e, counts, err);
+    for (uint32_t i = 0; i < words; i++) {
+        k3_signal_clear32(counts + i);
+    }
+    return true;
+}
+
+/* All ranks of the node add to the same words: an arrival in the high half, a count in the low. */
+static void send_sums(rails_engine_t *e)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          words = row_words(e);
+
+    for (uint32_t step = 0; step < r->per_node; step++) {
+        uint32_t to = (e->index + step) % r->per_node;
+
+        for (uint32_t i = 0; i < words; i++) {
+            k3_rails_signal(e, k3_rails_local_rank(e, to), 0, r->row + (uint64_t)i * 8,
+                            UINT64_C(1) << 32 | e->notify_sums[to * words + i]);
+        }
+    }
+}
+
+static k3_status_t wait_sums(rails_engine_t *e, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+
+    for (uint32_t i = 0; i < row_words(e) && err->status == K3_OK;) {
+        uint8_t *word = e->block + r->row + (uint64_t)i * 8;
+        uint64_t value = k3_signal_read64(word);
+
+        if (value >> 32 < r->per_node) {
+            k3_qps_idle(e->qps, err);
+            continue;
+        }
+        k3_signal_clear64(word);
+        e->notify_wants[i++] = value & UINT32_MAX;
+    }
+    return err->status;
+}
+
+k3_status_t k3_rails_notify(rails_engine_t *e, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          words = r->per_node * row_words(e);
+
+    count_rows(e);
+    for (uint32_t step = 1; step < r->nodes; step++) {
+        uint32_t node = (e->node + step) % r->nodes;
+
+        k3_rails_put(e, k3_rails_peer(e, node), 0, e->notify_rows + (size_t)node * words,
+                     r->rail_row + (uint64_t)e->node * words * 4, (uint64_t)words * 4, 0);
+    }
+    memset(e->notify_sums, 0, words * sizeof(uint64_t));
+    add_counts(e, e->notify_rows + (size_t)e->node * words, err);
+    if (k3_rails_wait(e, "counts", K3_TRAFFIC_NOTIFY, true, poll_counts, err) == K3_OK) {
+        send_sums(e);
+        wait_sums(e, err);
+    }
+    return err->status;
+}

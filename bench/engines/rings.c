@@ -1,0 +1,167 @@
+#include "bench/engines/rings_engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/base/arith.h"
+#include "harness/base/memory.h"
+
+/* --- set-up ---------------------------------------------------------------------------------- */
+
+void k3_rings_destroy(rails_engine_t *e)
+{
+    rings_t *g = e->rings;
+    void    *memory[] = {g->list_first, g->part_rows,  g->through,     g->send,
+                         g->take,       g->inside,     g->arrive,      g->results,
+                         g->parts,      g->open,       g->stream,      g->next,
+                         g->left_nodes, g->left_local, g->rail_counts, g->node_counts};
+
+    for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
+        k3_free(memory[i]);
+    }
+    k3_free(e->records);
+    k3_free(e->returned);
+    k3_free(g);
+}
+
+typedef struct table {
+    const char *what;
+    uint64_t    count, size;
+    void       *memory_p;
+} table_t;
+
+static k3_status_t alloc_tables(rails_engine_t *e, k3_error_t *err)
+{
+    rings_t          *g = e->rings;
+    const k3_rails_t *r = &e->rails;
+    uint64_t          c = g->plan.channels, n = r->per_node, nodes = r->nodes;
+    bool              through = nodes > 1 && !e->env.cell->p2p;
+    const table_t     tables[] = {
+            {"own records", r->m, r->record, &e->records},
+            {"sums of nodes", k3_mul(r->m, r->nodes_of_row), r->result, &e->returned},
+            {"records passed on", through ? k3_mul(nodes, r->slots) : 0, r->record, &g->through},
+            {"rows of channels", nodes * (c + 1), sizeof(uint32_t), &g->list_first},
+            {"rows of channels", nodes * c * n, sizeof(uint32_t), &g->part_rows},
+            {"counts", nodes * g->plan.rail_words, sizeof(uint32_t), &g->rail_counts},
+            {"counts", n * g->plan.node_words, sizeof(uint32_t), &g->node_counts},
+            {"rings", nodes * c, sizeof(ring_end_t), &g->send},
+            {"rings", nodes * c, sizeof(ring_end_t), &g->take},
+            {"rings", c * n, sizeof(ring_end_t), &g->inside},
+            {"rings", c * n, sizeof(ring_end_t), &g->arrive},
+            {"rings", c * n * nodes, sizeof(ring_end_t), &g->results},
+            {"streams", c * nodes, sizeof(uint32_t), &g->parts},
+            {"streams", c, sizeof(uint32_t), &g->open},
+            {"streams", c * n * nodes, sizeof(ring_stream_t), &g->stream},
+            {"streams", nodes, sizeof(uint32_t), &g->left_nodes},
+            {"streams", n, sizeof(uint32_t), &g->left_local},
+            {"records of streams", e->rows_cap, sizeof(uint32_t), &g->next},
+    };
+
+    for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        if (k3_alloc(tables[i].what, tables[i].count, tables[i].size, tables[i].memory_p, err) !=
+            K3_OK) {
+            break;
+        }
+    }
+    return err->status;
+}
+
+k3_status_t k3_rings_create(rails_engine_t *e, k3_error_t *err)
+{
+    if (k3_alloc("rings", 1, sizeof(*e->rings), &e->rings, err) == K3_OK) {
+        k3_rings_plan(e->env.cell, &e->rings->plan);
+        e->rails.bytes = e->rings->plan.bytes;
+        alloc_tables(e, err);
+    }
+    return err->status;
+}
+
+/* --- posting --------------------------------------------------------------------------------- */
+
+void k3_rings_add(rails_engine_t *e, uint32_t peer, uint32_t qp, uint64_t offset, uint32_t value)
+{
+    k3_qps_signal_add32(e->qps, (int)peer, qp, offset, value);
+    if (e->env.cell->profile->doorbell_signal) {
+        k3_qps_doorbell(e->qps, (int)peer, qp);
+    }
+}
+
+void k3_rings_write(rails_engine_t *e, uint32_t peer, uint32_t qp, uint64_t offset, uint32_t value)
+{
+    k3_qps_signal_write32(e->qps, (int)peer, qp, offset, value);
+    if (e->env.cell->profile->doorbell_signal) {
+        k3_qps_doorbell(e->qps, (int)peer, qp);
+    }
+}
+
+void k3_rings_give_back(rails_engine_t *e, uint32_t index, uint32_t qp, uint64_t offset,
+                        uint32_t rows, uint32_t chunk, uint32_t *loose)
+{
+    uint32_t peer = k3_rails_local_rank(e, index);
+    uint8_t *mapped = k3_qps_mapped(e->qps, (int)peer);
+
+    if (mapped != NULL) {
+        __atomic_fetch_add((uint32_t *)(void *)(mapped + offset), rows, __ATOMIC_RELEASE);
+        return;
+    }
+    *loose += rows;
+    if (*loose >= chunk) {
+        k3_rings_add(e, peer, qp, offset, *loose);
+        *loose = 0;
+    }
+}
+
+/* --- the loop -------------------------------------------------------------------------------- */
+
+static void describe(const void *arg, char *text, unsigned size)
+{
+    const rails_engine_t *e = arg;
+    const rings_t        *g = e->rings;
+
+    for (uint32_t node = 0; node < e->rails.nodes; node++) {
+        if (g->left_nodes[node] > 0) {
+            snprintf(text, size, "%s: %u streams left, first: %u with rank %u", e->waiting_for,
+                     g->left, g->left_nodes[node], k3_rails_peer(e, node));
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < e->rails.per_node; i++) {
+        if (g->left_local[i] > 0) {
+            snprintf(text, size, "%s: %u streams left, first: %u with rank %u", e->waiting_for,
+                     g->left, g->left_local[i], k3_rails_local_rank(e, i));
+            return;
+        }
+    }
+    snprintf(text, size, "%s: %u streams left", e->waiting_for, g->left);
+}
+
+void k3_rings_over(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t rank, uint32_t *left)
+{
+    e->rings->left--;
+    e->rings->moved = true;
+    if (--*left == 0) {
+        k3_rails_note_wait(e, traffic, rank, e->rings->begin);
+    }
+}
+
+k3_status_t k3_rings_loop(rails_engine_t *e, const char                                *what,
+                          void (*pass)(rails_engine_t *e, k3_error_t *err), k3_error_t *err)
+{
+    rings_t *g = e->rings;
+
+    e->waiting_for = what;
+    g->begin = k3_clock_now();
+    k3_watchdog_describe(describe, e);
+    while (g->left > 0 && err->status == K3_OK) {
+        g->moved = false;
+        pass(e, err);
+        if (g->moved) {
+            k3_watchdog_alive();
+            k3_qps_progress(e->qps, err);
+        } else {
+            k3_qps_idle(e->qps, err);
+        }
+    }
+    k3_watchdog_describe(NULL, NULL);
+    return err->status;
+}

@@ -1,0 +1,507 @@
+/* Rows over rings: own rows to the other nodes, rows of this rail to the ranks of the node, and rows of the
+ * forwarders out of their rings. */
+#include <string.h>
+
+#include "bench/engines/rings_engine.h"
+
+static uint32_t nvl_index(const rings_t *g, uint32_t channel, uint32_t index)
+{
+    return channel * g->plan.per_node + index;
+}
+
+static uint64_t nvl_word(const rings_t *g, uint32_t channel, uint32_t index, uint32_t word)
+{
+    return g->plan.nvl_word +
+           ((uint64_t)nvl_index(g, channel, index) * g->plan.nvl_words + word) * 4;
+}
+
+static uint32_t tail_word(const rings_t *g)
+{
+    return 2 * g->plan.nodes;
+}
+
+/* --- sender ---------------------------------------------------------------------------------- */
+
+static uint32_t list_first(const rings_t *g, uint32_t node, uint32_t channel)
+{
+    return g->list_first[node * (g->plan.channels + 1) + channel];
+}
+
+/* Start and end of this rank's rows for each rank of the node, and for the node, as complements. */
+static void fill_meta(const rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t *meta)
+{
+    const rings_t *g = e->rings;
+    uint32_t       n = g->plan.per_node;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t before = 0;
+
+        for (uint32_t c = 0; c < channel; c++) {
+            before += g->part_rows[(node * g->plan.channels + c) * n + i];
+        }
+        meta[i] = ~before;
+        meta[n + i] = ~(before + g->part_rows[(node * g->plan.channels + channel) * n + i]);
+    }
+    meta[2 * n] = ~list_first(g, node, channel);
+    meta[2 * n + 1] = ~list_first(g, node, channel + 1);
+}
+
+static void send_meta(rails_engine_t *e, uint32_t node, uint32_t channel)
+{
+    const k3_rings_t *p = &e->rings->plan;
+    uint64_t          bytes = (uint64_t)p->meta_words * 4;
+    uint64_t          out = p->meta_out + ((uint64_t)node * p->channels + channel) * bytes;
+    uint64_t          in = p->meta_in + ((uint64_t)e->node * p->channels + channel) * bytes;
+
+    fill_meta(e, node, channel, (uint32_t *)(void *)(e->block + out));
+    k3_rails_put(e, k3_rails_peer(e, node), k3_rings_qp(p, channel), e->block + out, in, bytes, 0);
+}
+
+/* One chunk, when there is room for all of it. */
+static void send_chunk(rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t stream)
+{
+    const k3_rails_t   *r = &e->rails;
+    const k3_rings_t   *p = &e->rings->plan;
+    ring_end_t         *s = &e->rings->send[stream];
+    uint32_t            left = s->total - s->done, qp = k3_rings_qp(p, channel);
+    uint32_t            rows = left < p->size[0].rdma_send ? left : p->size[0].rdma_send;
+    uint64_t            at = s->done % p->rdma_slots[0] * r->record;
+    uint32_t            back = k3_signal_read32(k3_rings_at(e, p->credits[0], stream));
+    uint64_t            mine = (uint64_t)e->node * p->channels + channel;
+    uint8_t            *out = e->block + p->rdma_out + stream * p->rdma_ring + at;
+    const rails_send_t *list =
+        e->list + node * r->m + list_first(e->rings, node, channel) + s->done;
+
+    if (s->done + rows - back > p->rdma_slots[0]) {
+        return;
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        memcpy(out + i * r->record, e->records + list[i].row * r->record, r->record);
+    }
+    k3_rails_put(e, k3_rails_peer(e, node), qp, out, p->rdma_in + mine * p->rdma_ring + at,
+                 rows * r->record, rows * r->record_payload);
+    k3_rings_add(e, k3_rails_peer(e, node), qp, p->tails[0] + mine * 4, rows);
+    s->done += rows;
+    e->rings->moved = true;
+}
+
+static void pass_sender(rails_engine_t *e)
+{
+    rings_t *g = e->rings;
+
+    for (uint32_t c = 0; c < g->plan.channels; c++) {
+        /* Channels and ranks begin with different nodes, so that not all send to one at a time. */
+        for (uint32_t step = 0; step < g->plan.nodes; step++) {
+            uint32_t node = (step + c + e->node) % g->plan.nodes;
+            uint32_t stream = node * g->plan.channels + c;
+
+            if (g->send[stream].done < g->send[stream].total) {
+                send_chunk(e, node, c, stream);
+                g->left -= g->send[stream].done == g->send[stream].total;
+            }
+        }
+    }
+}
+
+/* --- forwarder ------------------------------------------------------------------------------- */
+
+/* What is known of a source's rows goes to the ranks of the node. */
+static void pass_meta(rails_engine_t *e, uint32_t node, uint32_t channel, const uint32_t *meta)
+{
+    const rings_t *g = e->rings;
+    uint32_t       n = g->plan.per_node, qp = k3_rings_local_qp(&g->plan, channel);
+
+    for (uint32_t step = 0; step < n; step++) {
+        uint32_t to = (e->index + step) % n, peer = k3_rails_local_rank(e, to);
+
+        k3_rings_write(e, peer, qp, nvl_word(g, channel, e->index, node), meta[to]);
+        k3_rings_write(e, peer, qp, nvl_word(g, channel, e->index, g->plan.nodes + node),
+                       meta[n + to]);
+    }
+}
+
+static bool poll_meta(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *t,
+                      k3_error_t *err)
+{
+    const k3_rings_t *p = &e->rings->plan;
+    uint32_t         *meta = (uint32_t *)(void *)k3_rings_at(
+                e, p->meta_in, ((uint64_t)node * p->channels + channel) * p->meta_words);
+
+    for (uint32_t i = 0; i < p->meta_words; i++) {
+        if (k3_signal_read32(meta + i) == 0) {
+            return false;
+        }
+    }
+    t->total = meta[2 * p->per_node] - meta[2 * p->per_node + 1];
+    t->known = true;
+    if (t->total > e->rails.channel_slots) {
+        k3_fail(err, K3_ERR_CHECK, "rank %u announces %u rows on channel %u, the bound is %llu",
+                k3_rails_peer(e, node), t->total, channel,
+                (unsigned long long)e->rails.channel_slots);
+        return false;
+    }
+    pass_meta(e, node, channel, meta);
+    for (uint32_t i = 0; i < p->meta_words; i++) {
+        k3_signal_clear32(meta + i);
+    }
+    e->rings->moved = true;
+    return true;
+}
+
+static bool has_room(const rails_engine_t *e, uint32_t channel, uint32_t to)
+{
+    const rings_t *g = e->rings;
+    uint32_t       head = k3_signal_read32(e->block + nvl_word(g, channel, to, tail_word(g) + 1));
+
+    return g->inside[nvl_index(g, channel, to)].done - head < g->plan.nvl_slots[0];
+}
+
+static void tell_tail(rails_engine_t *e, uint32_t channel, uint32_t to)
+{
+    const rings_t *g = e->rings;
+    ring_end_t    *in = &e->rings->inside[nvl_index(g, channel, to)];
+
+    k3_rings_add(e, k3_rails_local_rank(e, to), k3_rings_local_qp(&g->plan, channel),
+                 nvl_word(g, channel, e->index, tail_word(g)), in->loose);
+    in->loose = 0;
+}
+
+static void put_inside(rails_engine_t *e, uint32_t channel, uint32_t to, const uint8_t *record)
+{
+    const k3_rails_t *r = &e->rails;
+    const rings_t    *g = e->rings;
+    ring_end_t       *in = &e->rings->inside[nvl_index(g, channel, to)];
+    uint64_t          ring = g->plan.nvl + nvl_index(g, channel, e->index) * g->plan.nvl_ring;
+
+    k3_rails_put(e, k3_rails_local_rank(e, to), k3_rings_local_qp(&g->plan, channel), record,
+                 ring + in->done % g->plan.nvl_slots[0] * r->record, r->record, r->record_payload);
+    in->done++;
+    if (++in->loose == g->plan.size[0].nvl_send) {
+        tell_tail(e, channel, to);
+    }
+}
+
+static rails_passed_t *passed_of(const rails_engine_t *e, uint32_t node, uint32_t channel)
+{
+    return e->passed + node * e->rails.slots + channel * e->rails.channel_slots;
+}
+
+/* False: a ring of the node is full. A record that leaves by unmapped lanes must stay unchanged until it
+ * has arrived, longer than its slot is its. */
+static bool forward_row(rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t i,
+                        const uint8_t *record, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    rails_passed_t   *passed = passed_of(e, node, channel) + i;
+    rails_meta_t      meta;
+    uint32_t          before = UINT32_MAX;
+
+    if (k3_rails_meta(e, record, &meta, err) != K3_OK) {
+        return false;
+    }
+    *passed = (rails_passed_t){.row = meta.row};
+    for (uint32_t t = 0; t < meta.place_count; t++) {
+        uint32_t at = meta.places[t] / r->per_node, to = meta.places[t] % r->per_node;
+
+        passed->position = (uint16_t)(passed->position + (at < e->node && at != before));
+        before = at;
+        if (at == e->node) {
+            passed->mask |= UINT32_C(1) << to;
+            passed->parts++;
+            if (!has_room(e, channel, to)) {
+                return false;
+            }
+        }
+    }
+    if (!e->env.cell->p2p && node != e->node) {
+        uint64_t at = node * r->slots + channel * r->channel_slots + i;
+
+        record = memcpy(e->rings->through + at * r->record, record, r->record);
+    }
+    for (uint32_t to = 0; to < r->per_node; to++) {
+        if (passed->mask >> to & 1) {
+            put_inside(e, channel, to, record);
+        }
+    }
+    return true;
+}
+
+static void credit(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *t)
+{
+    const k3_rings_t *p = &e->rings->plan;
+
+    if (++t->loose >= p->size[0].rdma_send) {
+        k3_rings_add(e, k3_rails_peer(e, node), k3_rings_credit_qp(p, channel),
+                     p->credits[0] + ((uint64_t)e->node * p->channels + channel) * 4, t->loose);
+        t->loose = 0;
+    }
+}
+
+static void forward_rail(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *t,
+                         k3_error_t *err)
+{
+    const k3_rings_t *p = &e->rings->plan;
+    uint64_t          stream = (uint64_t)node * p->channels + channel;
+    uint32_t          tail = k3_signal_read32(k3_rings_at(e, p->tails[0], stream));
+    const uint8_t    *ring = e->block + p->rdma_in + stream * p->rdma_ring;
+
+    if (tail > t->total) {
+        k3_fail(err, K3_ERR_CHECK, "rank %u sent %u of %u rows on channel %u",
+                k3_rails_peer(e, node), tail, t->total, channel);
+        return;
+    }
+    while (t->done < tail && err->status == K3_OK &&
+           forward_row(e, node, channel, t->done,
+                       ring + t->done % p->rdma_slots[0] * e->rails.record, err)) {
+        t->done++;
+        credit(e, node, channel, t);
+        e->rings->moved = true;
+    }
+    if (t->done == t->total) {
+        k3_signal_clear32(k3_rings_at(e, p->tails[0], stream));
+    }
+}
+
+static void forward_own(rails_engine_t *e, uint32_t channel, ring_end_t *t, k3_error_t *err)
+{
+    const k3_rails_t   *r = &e->rails;
+    const rails_send_t *list = e->list + e->node * r->m + list_first(e->rings, e->node, channel);
+
+    while (t->done < t->total && err->status == K3_OK &&
+           forward_row(e, e->node, channel, t->done, e->records + list[t->done].row * r->record,
+                       err)) {
+        t->done++;
+        e->rings->moved = true;
+    }
+}
+
+/* The last rows of the channel are told when all its sources are through. */
+static void close_source(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *t)
+{
+    rings_t *g = e->rings;
+
+    t->over = true;
+    e->got[node * g->plan.channels + channel] = t->total;
+    k3_rings_over(e, K3_TRAFFIC_DISPATCH, k3_rails_peer(e, node), &g->left_nodes[node]);
+    if (--g->open[channel] > 0) {
+        return;
+    }
+    for (uint32_t step = 0; step < g->plan.per_node; step++) {
+        uint32_t to = (e->index + step) % g->plan.per_node;
+
+        if (g->inside[nvl_index(g, channel, to)].loose > 0) {
+            tell_tail(e, channel, to);
+        }
+    }
+}
+
+static void pass_forwarder(rails_engine_t *e, k3_error_t *err)
+{
+    rings_t *g = e->rings;
+
+    for (uint32_t c = 0; c < g->plan.channels; c++) {
+        for (uint32_t step = 0; step < g->plan.nodes && err->status == K3_OK; step++) {
+            uint32_t    node = (e->node + step) % g->plan.nodes;
+            ring_end_t *t = &g->take[node * g->plan.channels + c];
+
+            if (t->over || (!t->known && !poll_meta(e, node, c, t, err))) {
+                continue;
+            }
+            if (node == e->node) {
+                forward_own(e, c, t, err);
+            } else {
+                forward_rail(e, node, c, t, err);
+            }
+            if (t->done == t->total && err->status == K3_OK) {
+                close_source(e, node, c, t);
+            }
+        }
+    }
+}
+
+/* --- receiver -------------------------------------------------------------------------------- */
+
+static bool poll_totals(rails_engine_t *e, uint32_t channel, uint32_t from, ring_end_t *a,
+                        k3_error_t *err)
+{
+    const rings_t *g = e->rings;
+    uint32_t       nodes = g->plan.nodes;
+    uint32_t      *word = (uint32_t *)(void *)(e->block + nvl_word(g, channel, from, 0));
+
+    for (uint32_t i = 0; i < 2 * nodes; i++) {
+        if (k3_signal_read32(word + i) == 0) {
+            return false;
+        }
+    }
+    a->total = 0;
+    for (uint32_t node = 0; node < nodes; node++) {
+        uint32_t rows = word[node] - word[nodes + node];
+
+        a->total += rows;
+        if (rows > e->rails.channel_slots) {
+            k3_fail(err, K3_ERR_CHECK, "rank %u announces %u rows on channel %u",
+                    k3_rails_local_rank(e, from), rows, channel);
+        }
+    }
+    for (uint32_t i = 0; i < 2 * nodes; i++) {
+        k3_signal_clear32(word + i);
+    }
+    a->known = true;
+    return true;
+}
+
+/* A record leaves its ring and joins its stream, which takes its result back. */
+static void take_record(rails_engine_t *e, uint32_t channel, uint32_t from, const uint8_t *record,
+                        k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    rings_t          *g = e->rings;
+    uint64_t          i = e->got_count[0];
+    rails_meta_t      meta;
+    ring_stream_t    *stream;
+    uint32_t          place;
+
+    if (k3_rails_meta(e, record, &meta, err) != K3_OK) {
+        return;
+    }
+    place = e->env.cell->place_of[meta.source];
+    if (i >= e->rows_cap || place % r->per_node != from) {
+        k3_fail(err, K3_ERR_CHECK, "row %u of rank %u by rank %u: not planned, after %llu rows",
+                meta.row, meta.source, k3_rails_local_rank(e, from), (unsigned long long)i);
+        return;
+    }
+    e->record[i] = memcpy(e->copied + i * r->record, record, r->record);
+    e->got_count[0] = i + 1;
+    stream = &g->stream[nvl_index(g, channel, from) * r->nodes + place / r->per_node];
+    g->next[i] = 0;
+    if (stream->count++ == 0) {
+        stream->first = (uint32_t)i + 1;
+    } else {
+        g->next[stream->last - 1] = (uint32_t)i + 1;
+    }
+    stream->last = (uint32_t)i + 1;
+}
+
+static void receive(rails_engine_t *e, uint32_t channel, uint32_t from, k3_error_t *err)
+{
+    rings_t       *g = e->rings;
+    ring_end_t    *a = &g->arrive[nvl_index(g, channel, from)];
+    uint8_t       *word = e->block + nvl_word(g, channel, from, tail_word(g));
+    uint32_t       tail = k3_signal_read32(word), before = a->done;
+    const uint8_t *ring = e->block + g->plan.nvl + nvl_index(g, channel, from) * g->plan.nvl_ring;
+
+    while (a->done < tail && err->status == K3_OK) {
+        take_record(e, channel, from, ring + a->done % g->plan.nvl_slots[0] * e->rails.record, err);
+        a->done++;
+    }
+    if (a->done > before) {
+        k3_rings_give_back(e, from, k3_rings_local_qp(&g->plan, channel),
+                           nvl_word(g, channel, e->index, tail_word(g) + 1), a->done - before,
+                           g->plan.size[0].nvl_send, &a->loose);
+        g->moved = true;
+    }
+    if ((a->known || poll_totals(e, channel, from, a, err)) && a->done == a->total) {
+        k3_signal_clear32(word);
+        a->over = true;
+        k3_rings_over(e, K3_TRAFFIC_DISPATCH, k3_rails_local_rank(e, from), &g->left_local[from]);
+    }
+}
+
+static void pass_receiver(rails_engine_t *e, k3_error_t *err)
+{
+    rings_t *g = e->rings;
+
+    for (uint32_t from = 0; from < g->plan.per_node; from++) {
+        for (uint32_t c = 0; c < g->plan.channels && err->status == K3_OK; c++) {
+            if (!g->arrive[nvl_index(g, c, from)].over) {
+                receive(e, c, from, err);
+            }
+        }
+    }
+}
+
+/* --- all roles ------------------------------------------------------------------------------- */
+
+static void begin_channel(rails_engine_t *e, uint32_t channel)
+{
+    rings_t *g = e->rings;
+    uint32_t meta[2 * 32 + 2];
+
+    g->open[channel] = g->plan.nodes;
+    for (uint32_t node = 0; node < g->plan.nodes; node++) {
+        uint32_t    stream = node * g->plan.channels + channel;
+        uint32_t    rows = list_first(g, node, channel + 1) - list_first(g, node, channel);
+        ring_end_t *s = &g->send[stream], *t = &g->take[stream];
+
+        *s = (ring_end_t){.total = node == e->node ? 0 : rows};
+        *t = (ring_end_t){.total = rows, .known = node == e->node};
+        g->left += 1 + (s->total > 0);
+        if (node == e->node) {
+            fill_meta(e, node, channel, meta);
+            pass_meta(e, node, channel, meta);
+        } else {
+            send_meta(e, node, channel);
+        }
+    }
+}
+
+static void begin(rails_engine_t *e)
+{
+    rings_t *g = e->rings;
+    uint32_t channels = g->plan.channels, n = g->plan.per_node;
+
+    e->got_count[0] = 0;
+    g->left = channels * n;
+    memset(g->inside, 0, (size_t)channels * n * sizeof(*g->inside));
+    memset(g->arrive, 0, (size_t)channels * n * sizeof(*g->arrive));
+    memset(g->stream, 0, (size_t)channels * n * g->plan.nodes * sizeof(*g->stream));
+    for (uint32_t node = 0; node < g->plan.nodes; node++) {
+        g->left_nodes[node] = channels;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        g->left_local[i] = channels;
+    }
+    for (uint32_t c = 0; c < channels; c++) {
+        begin_channel(e, c);
+    }
+}
+
+static void pass(rails_engine_t *e, k3_error_t *err)
+{
+    pass_sender(e);
+    pass_forwarder(e, err);
+    if (err->status == K3_OK) {
+        pass_receiver(e, err);
+    }
+}
+
+k3_status_t k3_rings_dispatch(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
+{
+    k3_spans_t *spans = e->env.spans;
+
+    k3_span_begin(spans, K3_PHASE_QUANTIZE);
+    k3_rings_list_rows(e, rows);
+    k3_rails_quantize(e, rows);
+    k3_span_end(spans, K3_PHASE_QUANTIZE);
+
+    k3_span_begin(spans, K3_PHASE_NOTIFY);
+    k3_qps_bank_begin(e->qps, K3_TRAFFIC_NOTIFY);
+    k3_rings_notify(e, err);
+    k3_span_end(spans, K3_PHASE_NOTIFY);
+
+    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
+    k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
+    if (err->status == K3_OK) {
+        begin(e);
+        pass_sender(e);
+    }
+    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+
+    k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
+    if (err->status == K3_OK && k3_rings_loop(e, "rows", pass, err) == K3_OK) {
+        k3_rails_sort(e, err);
+    }
+    k3_rails_finish(e, err);
+    k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
+    return err->status;
+}
