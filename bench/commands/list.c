@@ -72,10 +72,11 @@ static json_t *profile_json(const k3_profile_t *p)
                                   p->context_parallel));
     json_object_set_new(
         o, "rows",
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "copy",
-                  k3_copy_rule_name(p->copy), "dispatch_formats",
-                  formats_text(p->dispatch_formats, dispatch, sizeof(dispatch)), "dispatch_auto",
-                  k3_format_names[p->dispatch_auto], "combine_formats",
+        json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "copy",
+                  k3_copy_rule_name(p->copy), "combine_copy", k3_copy_rule_name(p->combine_copy),
+                  "slots", k3_slot_rule_name(p->slots), "combine_folds", p->combine_folds,
+                  "dispatch_formats", formats_text(p->dispatch_formats, dispatch, sizeof(dispatch)),
+                  "dispatch_auto", k3_format_names[p->dispatch_auto], "combine_formats",
                   formats_text(p->combine_formats, combine, sizeof(combine)), "combine_auto",
                   k3_format_names[p->combine_auto], "header_bytes", (int)p->header_bytes,
                   "meta_bytes", (int)p->meta_bytes, "meta_topk_bytes", (int)p->meta_topk_bytes,

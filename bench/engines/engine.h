@@ -96,7 +96,7 @@ k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3
 /* NULL: not built yet. */
 const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine);
 
-extern const k3_engine_ops_t k3_engine_gather, k3_engine_slab, k3_engine_mpi, k3_engine_null,
-    k3_engine_skeleton;
+extern const k3_engine_ops_t k3_engine_gather, k3_engine_slab, k3_engine_ranks, k3_engine_mpi,
+    k3_engine_null, k3_engine_skeleton;
 
 #endif

@@ -29,7 +29,10 @@ typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
 typedef struct k3_traffic {
     const k3_cell_t *cell;
     uint32_t        *rows_to; /* [E]: rows of the origin for each expert */
-    bool             counted; /* where every origin has the same rows they are counted once */
+    uint32_t *lane_rows; /* [R][QPs]: rows of the origin on each lane, one for each (row, rank);
+                                   NULL where the engine asks for none */
+    uint32_t  lane_qps;
+    bool      counted; /* where every origin has the same rows they are counted once */
 } k3_traffic_t;
 
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err);
