@@ -60,10 +60,9 @@ static json_t *limits_json(const k3_limits_t *l)
 static json_t *profile_json(const k3_profile_t *p)
 {
     char    dispatch[64], combine[64];
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", p->name, "backend", p->backend,
-                  "mode", p->mode, "state", p->planned ? "planned" : "available", "engine",
-                  k3_engine_name(p->engine), "source", p->source, "notes", p->notes);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", p->name, "backend",
+                          p->backend, "mode", p->mode, "state", k3_profile_state(p), "engine",
+                          k3_engine_name(p->engine), "source", p->source, "notes", p->notes);
 
     json_object_set_new(o, "reliance",
                         json_pack("{s:b, s:b, s:s, s:b}", "spans_ep", p->spans_ep,
@@ -162,17 +161,16 @@ static json_t *paths_json(void)
 
 static void backends_text(void)
 {
-    printf("%-20s %-9s %-6s %-11s %-6s %-15s %-6s %s\n", "backend", "state", "engine", "copy",
+    printf("%-20s %-11s %-6s %-11s %-6s %-15s %-6s %s\n", "backend", "state", "engine", "copy",
            "path", "layout", "QPs", "dispatch formats (auto first)");
     for (unsigned i = 0; i < k3_registry_count(); i++) {
         const k3_profile_t *p = k3_registry_at(i);
         char                qps[16], formats[64];
 
-        printf("%-20s %-9s %-6s %-11s %-6s %-15s %-6s %s; %s\n", p->name,
-               p->planned ? "planned" : "available", k3_engine_name(p->engine),
-               k3_copy_rule_name(p->copy), p->spans_ep ? "fast" : "gather",
-               k3_dispatch_layout_name(p->layout), qp_text(p, qps, sizeof(qps)),
-               k3_format_names[p->dispatch_auto],
+        printf("%-20s %-11s %-6s %-11s %-6s %-15s %-6s %s; %s\n", p->name, k3_profile_state(p),
+               k3_engine_name(p->engine), k3_copy_rule_name(p->copy),
+               p->spans_ep ? "fast" : "gather", k3_dispatch_layout_name(p->layout),
+               qp_text(p, qps, sizeof(qps)), k3_format_names[p->dispatch_auto],
                formats_text(p->dispatch_formats, formats, sizeof(formats)));
     }
 }

@@ -3,8 +3,28 @@
 #include <string.h>
 
 #include "bench/engines/ranks_engine.h"
+#include "harness/base/arith.h"
 
 /* --- the experts' side ----------------------------------------------------------------------- */
+
+/* The ids and weights that travel back with a sum; nobody reads them. */
+static void write_meta(const ranks_engine_t *e, const ranks_row_t *row, uint8_t *out)
+{
+    const k3_profile_t *p = e->env.cell->profile;
+    size_t at = k3_round_up(k3_format_row_bytes(e->env.cell->combine_format, e->g.width), p->pad);
+
+    if (p->combine_meta_topk_bytes == 0) {
+        return;
+    }
+    memset(out + at, 0, (size_t)e->g.topk * p->combine_meta_topk_bytes);
+    for (uint32_t j = 0; j < row->pairs; j++) {
+        const ranks_pair_t *pair = &e->pair[row->pair + j];
+        uint8_t            *meta = out + at + (size_t)pair->k * p->combine_meta_topk_bytes;
+
+        memcpy(meta, &pair->expert, sizeof(pair->expert));
+        memcpy(meta + sizeof(pair->expert), &pair->weight, sizeof(pair->weight));
+    }
+}
 
 /* bf16(sum over the rank's experts of the row of weight * result), in the combine format. */
 static void make_partial(ranks_engine_t *e, const ranks_row_t *row, uint8_t *out)
@@ -17,6 +37,7 @@ static void make_partial(ranks_engine_t *e, const ranks_row_t *row, uint8_t *out
             (const uint16_t *)(const void *)(e->results + (row->pair + j) * e->result_stride);
         e->weights[j] = e->pair[row->pair + j].weight;
     }
+    write_meta(e, row, out);
     if (format == K3_FORMAT_BF16) {
         e->env.kernels->combine(e->parts, e->weights, row->pairs, g->width,
                                 (uint16_t *)(void *)out);

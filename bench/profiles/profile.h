@@ -172,6 +172,7 @@ typedef struct k3_profile {
     const char    *mode;    /* "ll", "" where a backend has one mode */
     k3_engine_id_t engine;
     bool        planned; /* the engine cannot run this row yet: facts for `list` and `plan` only */
+    const char *refused; /* why no engine will: too little is known of it; NULL: no such reason */
     const char *source;  /* where the facts come from */
     const char *notes;   /* one line for `list` */
 
@@ -258,6 +259,17 @@ const char *k3_weights_at_name(k3_weights_at_t weights);
 const char *k3_fault_action_name(k3_fault_action_t action);
 
 /* --- what follows from a record -------------------------------------------------------------- */
+
+static inline bool k3_profile_available(const k3_profile_t *p)
+{
+    return !p->planned && p->refused == NULL;
+}
+
+/* What `list` calls it. */
+static inline const char *k3_profile_state(const k3_profile_t *p)
+{
+    return p->refused != NULL ? "unsupported" : (p->planned ? "planned" : "available");
+}
 
 /* Rows are read by who needs them, in at least one direction. */
 static inline bool k3_profile_pulls(const k3_profile_t *p)

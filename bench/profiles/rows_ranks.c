@@ -177,6 +177,7 @@ static const k3_profile_t rows[] = {
                 .ranks_per_node_max = 8,
                 .nodes = 8,
                 .tokens = 8192,
+                .experts = 65535, /* ids of 16 bits */
                 .experts_divide = true}},
 
     {.name = "flashinfer",
@@ -221,7 +222,8 @@ static const k3_profile_t rows[] = {
      .backend = "moonep",
      .mode = "",
      .engine = K3_ENGINE_RANKS,
-     .planned = true,
+     .refused = "its wire is not public: neither the rule by which hot experts are replicated nor "
+                "the messages are known",
      .source = "MoonshotAI/MoonEP, second hand: its wire is not public",
      .notes = "each rank gets exactly S*K rows by replicating hot experts; one NVLink domain",
      .spans_ep = true,
@@ -241,7 +243,7 @@ static const k3_profile_t rows[] = {
      .weights_at = K3_WEIGHTS_AT_ORIGIN,
      .combine_roundings = 1,
      .buffers = 1,
-     .buffer_formula = K3_BUFFER_PLANNED,
+     .buffer_formula = K3_BUFFER_NONE,
      .fault = K3_FAULT_WAIT,
      .limits = {.lifted = K3_LIFTS, .experts_divide = true, .one_node = true}},
 
