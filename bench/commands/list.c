@@ -81,10 +81,9 @@ static json_t *rings_json(const k3_ring_tuning_t *t)
 static json_t *profile_json(const k3_profile_t *p)
 {
     char    dispatch[64], combine[64];
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", p->name, "backend", p->backend,
-                  "mode", p->mode, "state", p->planned ? "planned" : "available", "engine",
-                  k3_engine_name(p->engine), "source", p->source, "notes", p->notes);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", p->name, "backend",
+                          p->backend, "mode", p->mode, "state", k3_profile_state(p), "engine",
+                          k3_engine_name(p->engine), "source", p->source, "notes", p->notes);
 
     json_object_set_new(o, "reliance",
                         json_pack("{s:b, s:b, s:s, s:b, s:s?}", "spans_ep", p->spans_ep,
@@ -93,10 +92,11 @@ static json_t *profile_json(const k3_profile_t *p)
                                   p->context_parallel, "runner", p->runner));
     json_object_set_new(
         o, "rows",
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "copy",
-                  k3_copy_rule_name(p->copy), "dispatch_formats",
-                  formats_text(p->dispatch_formats, dispatch, sizeof(dispatch)), "dispatch_auto",
-                  k3_format_names[p->dispatch_auto], "combine_formats",
+        json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "copy",
+                  k3_copy_rule_name(p->copy), "combine_copy", k3_copy_rule_name(p->combine_copy),
+                  "slots", k3_slot_rule_name(p->slots), "combine_folds", p->combine_folds,
+                  "dispatch_formats", formats_text(p->dispatch_formats, dispatch, sizeof(dispatch)),
+                  "dispatch_auto", k3_format_names[p->dispatch_auto], "combine_formats",
                   formats_text(p->combine_formats, combine, sizeof(combine)), "combine_auto",
                   k3_format_names[p->combine_auto], "header_bytes", (int)p->header_bytes,
                   "meta_bytes", (int)p->meta_bytes, "meta_topk_bytes", (int)p->meta_topk_bytes,
@@ -190,17 +190,16 @@ static json_t *paths_json(void)
 
 static void backends_text(void)
 {
-    printf("%-20s %-9s %-6s %-11s %-6s %-15s %-6s %s\n", "backend", "state", "engine", "copy",
+    printf("%-20s %-11s %-6s %-11s %-6s %-15s %-6s %s\n", "backend", "state", "engine", "copy",
            "path", "layout", "QPs", "dispatch formats (auto first)");
     for (unsigned i = 0; i < k3_registry_count(); i++) {
         const k3_profile_t *p = k3_registry_at(i);
         char                qps[16], formats[64];
 
-        printf("%-20s %-9s %-6s %-11s %-6s %-15s %-6s %s; %s\n", p->name,
-               p->planned ? "planned" : "available", k3_engine_name(p->engine),
-               k3_copy_rule_name(p->copy), p->spans_ep ? "fast" : "gather",
-               k3_dispatch_layout_name(p->layout), qp_text(p, qps, sizeof(qps)),
-               k3_format_names[p->dispatch_auto],
+        printf("%-20s %-11s %-6s %-11s %-6s %-15s %-6s %s; %s\n", p->name, k3_profile_state(p),
+               k3_engine_name(p->engine), k3_copy_rule_name(p->copy),
+               p->spans_ep ? "fast" : "gather", k3_dispatch_layout_name(p->layout),
+               qp_text(p, qps, sizeof(qps)), k3_format_names[p->dispatch_auto],
                formats_text(p->dispatch_formats, formats, sizeof(formats)));
     }
 }

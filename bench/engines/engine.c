@@ -3,12 +3,9 @@
 const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine)
 {
     static const k3_engine_ops_t *const engines[K3_ENGINE_ID_COUNT] = {
-        [K3_ENGINE_GATHER] = &k3_engine_gather,
-        [K3_ENGINE_SLAB] = &k3_engine_slab,
-        [K3_ENGINE_RANKS] = &k3_engine_ranks,
-        [K3_ENGINE_RAILS] = &k3_engine_rails,
-        [K3_ENGINE_FUSED] = &k3_engine_fused,
-        [K3_ENGINE_MPI] = &k3_engine_mpi,
+        [K3_ENGINE_GATHER] = &k3_engine_gather, [K3_ENGINE_SLAB] = &k3_engine_slab,
+        [K3_ENGINE_RANKS] = &k3_engine_ranks,   [K3_ENGINE_RAILS] = &k3_engine_rails,
+        [K3_ENGINE_FUSED] = &k3_engine_fused,   [K3_ENGINE_MPI] = &k3_engine_mpi,
         [K3_ENGINE_NULL] = &k3_engine_null,
     };
 

@@ -4,6 +4,7 @@
 
 #include "bench/plan/fused.h"
 #include "bench/plan/rails.h"
+#include "bench/plan/ranks.h"
 #include "bench/plan/rings.h"
 #include "bench/plan/slab.h"
 #include "harness/base/arith.h"
@@ -160,6 +161,27 @@ static void plan_rails(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     m->engine = k3_add(m->engine, k3_mul(k3_rows_arriving(cell, rank), each));
 }
 
+/* Beside the block: rows before they leave where no lane needs them registered, the experts' results where
+ * the rank adds them up, and the copies that free a buffer for the way back. */
+static void plan_ranks(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    const k3_profile_t *p = cell->profile;
+    uint64_t            first, rows, arriving = k3_rows_arriving(cell, rank);
+    k3_ranks_t          g;
+
+    k3_ranks_plan(cell, &g);
+    k3_cell_dispatched(cell, rank, &first, &rows);
+    m->block = g.bytes;
+    if (g.send == K3_NO_AREA) {
+        m->engine += k3_mul(rows, g.record);
+    }
+    if (p->slots == K3_SLOTS_SPLIT) {
+        m->engine = k3_add(m->engine, k3_mul(arriving, g.record));
+    } else if (p->weights_at == K3_WEIGHTS_AT_EXPERT) {
+        m->engine = k3_add(m->engine, k3_mul(arriving, 2 * (uint64_t)g.width));
+    }
+}
+
 static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     k3_slab_t slab;
@@ -174,6 +196,9 @@ static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
         break;
     case K3_ENGINE_RAILS:
         plan_rails(cell, rank, m);
+        break;
+    case K3_ENGINE_RANKS:
+        plan_ranks(cell, rank, m);
         break;
     case K3_ENGINE_MPI:
         plan_mpi(cell, rank, m);

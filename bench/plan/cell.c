@@ -334,6 +334,9 @@ static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
 {
     const k3_profile_t *p = cell->profile;
 
+    if (p->refused != NULL) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: %s", p->name, p->refused);
+    }
     if (p->planned) {
         return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: planned, its engine (%s) is not built yet",
                        p->name, k3_engine_name(p->engine));
@@ -352,9 +355,11 @@ static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
             k3_component_names[cell->component]);
     }
     if (p->engine != K3_ENGINE_SLAB && cell->component == K3_COMPONENT_CONTROL) {
-        return k3_fail(err, K3_ERR_UNSUPPORTED,
-                       "%s: component control repeats the posts of queue pairs, it has none",
-                       p->name);
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "%s: component control repeats the posts of the slab family's queue pairs, its "
+            "engine is %s",
+            p->name, k3_engine_name(p->engine));
     }
     return K3_OK;
 }

@@ -8,13 +8,14 @@
 
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err)
 {
-    traffic->cell = cell;
-    traffic->counted = false;
-    traffic->rails = NULL;
+    *traffic = (k3_traffic_t){.cell = cell};
     if (k3_alloc("rows for each expert", cell->model.experts, sizeof(uint32_t),
-                 (void **)&traffic->rows_to, err) == K3_OK &&
-        cell->profile->engine == K3_ENGINE_RAILS) {
-        k3_rails_scratch_open(cell, &traffic->rails, err);
+                 (void **)&traffic->rows_to, err) == K3_OK) {
+        if (cell->profile->engine == K3_ENGINE_RAILS) {
+            k3_rails_scratch_open(cell, &traffic->rails, err);
+        } else if (cell->profile->engine == K3_ENGINE_RANKS) {
+            k3_open_ranks(traffic, err);
+        }
     }
     if (err->status != K3_OK) {
         k3_traffic_close(traffic);
@@ -25,9 +26,9 @@ k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_err
 void k3_traffic_close(k3_traffic_t *traffic)
 {
     k3_rails_scratch_close(traffic->rails);
-    traffic->rails = NULL;
+    k3_free(traffic->lane_rows);
     k3_free(traffic->rows_to);
-    traffic->rows_to = NULL;
+    *traffic = (k3_traffic_t){0};
 }
 
 static void count_rows(k3_traffic_t *t, uint32_t origin)
@@ -41,6 +42,9 @@ static void count_rows(k3_traffic_t *t, uint32_t origin)
     }
     t->counted = cell->path.all_rows;
     memset(t->rows_to, 0, cell->model.experts * sizeof(uint32_t));
+    if (t->lane_rows != NULL) {
+        memset(t->lane_rows, 0, (size_t)cell->layout.tp * t->lane_qps * sizeof(uint32_t));
+    }
     k3_cell_dispatched(cell, origin, &first, &count);
     for (uint64_t row = first; row < first + count; row++) {
         k3_routing_row(cell->routing, row, ids);
@@ -48,6 +52,9 @@ static void count_rows(k3_traffic_t *t, uint32_t origin)
             if (ids[k] >= 0) {
                 t->rows_to[ids[k]]++;
             }
+        }
+        if (t->lane_rows != NULL) {
+            k3_count_ranks(t, row - first, ids);
         }
     }
 }

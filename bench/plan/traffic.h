@@ -27,10 +27,12 @@ typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
 
 /* Scratch of the visits: one per caller, reusable. */
 typedef struct k3_traffic {
-    const k3_cell_t         *cell;
-    uint32_t                *rows_to; /* [E]: rows of the origin for each expert */
-    struct k3_rails_scratch *rails;   /* two hops only, owned */
-    bool counted; /* where every origin has the same rows they are counted once */
+    const k3_cell_t *cell;
+    uint32_t        *rows_to;       /* [E]: rows of the origin for each expert */
+    bool             counted;       /* where every origin has the same rows they are counted once */
+    struct k3_rails_scratch *rails; /* two hops only, owned */
+    /* One copy for each (row, rank) only, owned: [R][lane_qps] rows of the origin on each lane. */
+    uint32_t *lane_rows, lane_qps;
 } k3_traffic_t;
 
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err);

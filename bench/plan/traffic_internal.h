@@ -25,6 +25,10 @@ void        k3_visit_rings(const k3_cell_t *cell, struct k3_rings_scratch *scrat
 void k3_visit_fused(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 void k3_visit_mpi(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 
+/* Where rows lie on lanes by their number: the table, and one row of the origin. */
+k3_status_t k3_open_ranks(k3_traffic_t *traffic, k3_error_t *err);
+void        k3_count_ranks(k3_traffic_t *traffic, uint64_t row, const int32_t *ids);
+
 /* Doorbells of a range of n messages and its signal: each `doorbell_every`-th, and each signal. */
 static inline uint64_t k3_range_doorbells(const k3_profile_t *p, uint64_t n)
 {

@@ -43,6 +43,14 @@ typedef enum k3_copy_rule {
     K3_COPY_REPLICATE   /* every row to every rank */
 } k3_copy_rule_t;
 
+typedef enum k3_slot_rule {                      /* where a dispatched row lies at its receiver */
+                            K3_SLOTS_PER_EXPERT, /* (expert, source, running index) */
+                            K3_SLOTS_PER_SOURCE, /* (source, running index) */
+                            K3_SLOTS_COMPACT, /* one range; a source reserves its part by an atomic */
+                            K3_SLOTS_SPLIT /* a private range for each source, what exceeds it packed
+                                              behind once all counts are known */
+} k3_slot_rule_t;
+
 typedef enum k3_signal_op { K3_SIGNAL_NONE, K3_SIGNAL_ADD, K3_SIGNAL_WRITE } k3_signal_op_t;
 
 typedef enum k3_signal_value {
@@ -110,7 +118,12 @@ typedef enum k3_buffer_formula {
     K3_BUFFER_MORI_V1,   /* dispatch input, staging and rows as MoRI V1 */
     K3_BUFFER_HYBRID,    /* DeepEP V2 elastic buffer, hybrid */
     K3_BUFFER_RINGS,     /* DeepEP V1 normal: NVL and RDMA rings */
-    K3_BUFFER_PLANNED    /* belongs to an engine that is not built yet */
+    K3_BUFFER_DEEPEP_V2, /* DeepEP buffer.hpp: the larger of dispatch and combine, in units of 2 MiB */
+    K3_BUFFER_MORI,      /* MoRI: buffers of R * M records */
+    K3_BUFFER_NCCL_EP, /* decided: send, receive and result areas, those that peers write twice */
+    K3_BUFFER_FLASHINFER,  /* TensorRT-LLM: two windows of R * M rows */
+    K3_BUFFER_PPLX_GARDEN, /* send and receive rows: private ranges and the bound of all others */
+    K3_BUFFER_PLANNED      /* belongs to an engine that is not built yet */
 } k3_buffer_formula_t;
 
 #define K3_BIT(x) (1u << (x))
@@ -176,6 +189,7 @@ typedef struct k3_profile {
     const char    *mode;    /* "ll", "" where a backend has one mode */
     k3_engine_id_t engine;
     bool        planned; /* the engine cannot run this row yet: facts for `list` and `plan` only */
+    const char *refused; /* why no engine will: too little is known of it; NULL: no such reason */
     const char *source;  /* where the facts come from */
     const char *notes;   /* one line for `list` */
 
@@ -189,7 +203,10 @@ typedef struct k3_profile {
 
     /* rows on the wire */
     k3_copy_rule_t copy, combine_copy;
-    bool           notify; /* counts travel apart from the data signals (phase notify) */
+    k3_slot_rule_t slots;
+    bool           combine_folds; /* with R > K a returned row's slot is its position among the K
+                                     selections, else the rank that it comes from */
+    bool           notify;        /* counts travel apart from the data signals (phase notify) */
     unsigned       dispatch_formats, combine_formats; /* bits of k3_format_t */
     k3_format_t    dispatch_auto, combine_auto;
     uint32_t       header_bytes;    /* in front of a dispatched row */
@@ -262,6 +279,7 @@ k3_status_t k3_registry_find(const char *name, const k3_profile_t **profile_p, k
 const char *k3_engine_name(k3_engine_id_t engine);
 const char *k3_dispatch_layout_name(k3_dispatch_layout_t layout);
 const char *k3_copy_rule_name(k3_copy_rule_t rule);
+const char *k3_slot_rule_name(k3_slot_rule_t rule);
 const char *k3_signal_op_name(k3_signal_op_t op);
 const char *k3_signal_value_name(k3_signal_value_t value);
 const char *k3_signal_when_name(k3_signal_when_t when);
@@ -272,6 +290,17 @@ const char *k3_weights_at_name(k3_weights_at_t weights);
 const char *k3_fault_action_name(k3_fault_action_t action);
 
 /* --- what follows from a record -------------------------------------------------------------- */
+
+static inline bool k3_profile_available(const k3_profile_t *p)
+{
+    return !p->planned && p->refused == NULL;
+}
+
+/* What `list` calls it. */
+static inline const char *k3_profile_state(const k3_profile_t *p)
+{
+    return p->refused != NULL ? "unsupported" : (p->planned ? "planned" : "available");
+}
 
 /* Rows are read by who needs them, in at least one direction. */
 static inline bool k3_profile_pulls(const k3_profile_t *p)

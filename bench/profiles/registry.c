@@ -137,6 +137,18 @@ const char *k3_copy_rule_name(k3_copy_rule_t rule)
     return NAME_OF(names, rule);
 }
 
+const char *k3_slot_rule_name(k3_slot_rule_t rule)
+{
+    static const char *const names[] = {
+        [K3_SLOTS_PER_EXPERT] = "per_expert",
+        [K3_SLOTS_PER_SOURCE] = "per_source",
+        [K3_SLOTS_COMPACT] = "compact",
+        [K3_SLOTS_SPLIT] = "split",
+    };
+
+    return NAME_OF(names, rule);
+}
+
 const char *k3_signal_op_name(k3_signal_op_t op)
 {
     static const char *const names[] = {

@@ -71,13 +71,13 @@ static inline void assert_cell_refused(k3_cell_request_t request, k3_status_t st
     assert_null(cell.layout.rows);
 }
 
-/* The next available (not only planned) row of an engine; starts with *i == 0. */
+/* The next available row of an engine; starts with *i == 0. */
 static inline const k3_profile_t *next_available(k3_engine_id_t engine, unsigned *i)
 {
     while (*i < k3_registry_count()) {
         const k3_profile_t *p = k3_registry_at((*i)++);
 
-        if (p->engine == engine && !p->planned) {
+        if (p->engine == engine && k3_profile_available(p)) {
             return p;
         }
     }

@@ -303,6 +303,8 @@ static const edge_t edges[] = {
     {"deepep_v2:hybrid", K3, EXPERTS, 2048, 2056, "experts 2056 is above upstream's limit 2048"},
     {"deepep:normal", STOCK, EXPERTS, 8192, 8200,
      "local experts 1025 is above upstream's limit 1024"},
+    {"nccl_ep", STOCK, EXPERTS, 65528, 65536, "experts 65536 is above upstream's limit 65535"},
+    {"nccl_ep", K3, EXPERTS, 65528, 65536, "experts 65536 is above upstream's limit 65535"},
     {"uccl", K3, EXPERTS, 1024, 1032, "experts 1032 is above upstream's limit 1024"},
     {"ascend_fuseep", STOCK, EXPERTS, 512, 520, "experts 520 is above upstream's limit 512"},
     {"megamoe", K3, EXPERTS, 896, 897, "experts 897 is not a multiple of the ranks 8"},

@@ -49,7 +49,7 @@ static void test_required_members(void **state)
 
     (void)state;
     for (unsigned i = 0; i < k3_registry_count(); i++) {
-        if (!k3_registry_at(i)->planned) {
+        if (k3_profile_available(k3_registry_at(i))) {
             json_t *cell = planned_of(request_of(k3_registry_at(i)->name, "tiny", 8));
 
             for (unsigned m = 0; m < sizeof(members) / sizeof(members[0]); m++) {
@@ -305,7 +305,7 @@ static void test_refused_says_why(void **state)
     assert_int_equal(int_at(cell, "layout.tp"), 8);
     assert_int_equal(int_at(cell, "tokens.asked"), 16);
     json_decref(cell);
-    cell = refused_of(request_of("deepep_v2:direct", "tiny", 8));
+    cell = refused_of(request_of("deepep_v2:direct", "tiny:E=33", 8));
     assert_string_equal(text_at(cell, "backend"), "deepep_v2");
     assert_string_equal(text_at(cell, "mode"), "direct");
     json_decref(cell);

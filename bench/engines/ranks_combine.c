@@ -1,0 +1,289 @@
+/* Combine: what a rank's experts made of a row goes back to its origin, as one sum of the rank or as one
+ * result for each expert, or is read from there; the origin adds up. */
+#include <string.h>
+
+#include "bench/engines/ranks_engine.h"
+#include "harness/base/arith.h"
+
+/* --- the experts' side ----------------------------------------------------------------------- */
+
+/* The ids and weights that travel back with a sum; nobody reads them. */
+static void write_meta(const ranks_engine_t *e, const ranks_row_t *row, uint8_t *out)
+{
+    const k3_profile_t *p = e->env.cell->profile;
+    size_t at = k3_round_up(k3_format_row_bytes(e->env.cell->combine_format, e->g.width), p->pad);
+
+    if (p->combine_meta_topk_bytes == 0) {
+        return;
+    }
+    memset(out + at, 0, (size_t)e->g.topk * p->combine_meta_topk_bytes);
+    for (uint32_t j = 0; j < row->pairs; j++) {
+        const ranks_pair_t *pair = &e->pair[row->pair + j];
+        uint8_t            *meta = out + at + (size_t)pair->k * p->combine_meta_topk_bytes;
+
+        memcpy(meta, &pair->expert, sizeof(pair->expert));
+        memcpy(meta + sizeof(pair->expert), &pair->weight, sizeof(pair->weight));
+    }
+}
+
+/* bf16(sum over the rank's experts of the row of weight * result), in the combine format. */
+static void make_partial(ranks_engine_t *e, const ranks_row_t *row, uint8_t *out)
+{
+    const k3_ranks_t *g = &e->g;
+    k3_format_t       format = e->env.cell->combine_format;
+
+    for (uint32_t j = 0; j < row->pairs; j++) {
+        e->parts[j] =
+            (const uint16_t *)(const void *)(e->results + (row->pair + j) * e->result_stride);
+        e->weights[j] = e->pair[row->pair + j].weight;
+    }
+    write_meta(e, row, out);
+    if (format == K3_FORMAT_BF16) {
+        e->env.kernels->combine(e->parts, e->weights, row->pairs, g->width,
+                                (uint16_t *)(void *)out);
+        return;
+    }
+    e->env.kernels->combine(e->parts, e->weights, row->pairs, g->width, e->partial);
+    e->env.kernels->encode(format, e->partial, g->width, out,
+                           out + k3_format_value_bytes(format, g->width));
+}
+
+/* Where the sum of a row leaves from. Stores are done when they are posted, so one record serves where all
+ * peers are mapped and nothing reads it later. */
+static uint8_t *back_at(const ranks_engine_t *e, const ranks_row_t *row)
+{
+    const k3_ranks_t *g = &e->g;
+
+    if (e->own_back != NULL) {
+        return e->own_back;
+    }
+    return e->back + (e->env.cell->profile->slots == K3_SLOTS_COMPACT
+                          ? row->slot
+                          : row->source * g->m + row->slot) *
+                         g->result;
+}
+
+static void put_result(ranks_engine_t *e, const ranks_row_t *row, uint32_t qp, uint32_t k,
+                       const uint8_t *result)
+{
+    const k3_ranks_t *g = &e->g;
+
+    k3_qps_put(e->qps, (int)row->source, qp, result,
+               g->back_recv[e->set] +
+                   k3_ranks_back_at(g, e->rank, k, row->row, row->slot) * g->result,
+               g->result, g->result_payload);
+}
+
+static void send_row(ranks_engine_t *e, const ranks_row_t *row)
+{
+    const k3_ranks_t *g = &e->g;
+
+    if (e->env.cell->profile->combine_copy == K3_COPY_PER_EXPERT) {
+        for (uint64_t pair = row->pair; pair < row->pair + row->pairs; pair++) {
+            put_result(e, row, k3_ranks_expert_qp(g, e->pair[pair].expert), e->pair[pair].k,
+                       e->results + pair * e->result_stride);
+        }
+        return;
+    }
+
+    uint8_t *out = back_at(e, row);
+
+    make_partial(e, row, out);
+    if (g->back != K3_BACK_PACKED && g->back != K3_BACK_PULLED) {
+        put_result(e, row, k3_ranks_back_qp(e->env.cell, g, row->slot), e->pair[row->pair].k, out);
+    }
+}
+
+/* Beginning with the first row of the own or a later rank, so that not every rank writes to rank 0 first. */
+static void send_rows(ranks_engine_t *e)
+{
+    uint64_t first = 0;
+
+    while (first < e->rows_here && e->row[first].source < e->rank) {
+        first++;
+    }
+    for (uint64_t i = first; i < e->rows_here; i++) {
+        send_row(e, &e->row[i]);
+    }
+    for (uint64_t i = 0; i < first; i++) {
+        send_row(e, &e->row[i]);
+    }
+}
+
+static void send_parts(ranks_engine_t *e)
+{
+    const k3_ranks_t *g = &e->g;
+
+    for (uint32_t step = 0; step < g->ranks; step++) {
+        uint32_t peer = (e->rank + step) % g->ranks;
+
+        for (uint32_t q = 0; q < g->qps; q++) {
+            uint64_t first, n = k3_ranks_part(g, e->counts[peer], q, &first);
+
+            if (n > 0) {
+                k3_qps_put(e->qps, (int)peer, q, e->back + (peer * g->m + first) * g->result,
+                           g->back_recv[e->set] + (e->rank * g->m + first) * g->result,
+                           n * g->result, n * g->result_payload);
+            }
+        }
+    }
+}
+
+static void signal_experts(ranks_engine_t *e)
+{
+    const k3_ranks_t *g = &e->g;
+
+    for (uint32_t step = 0; step < g->ranks; step++) {
+        for (uint32_t x = 0; x < g->local; x++) {
+            k3_ranks_signal(e, (e->rank + step) % g->ranks, k3_ranks_expert_qp(g, x),
+                            &g->words[K3_WORDS_COMBINE], e->rank * g->local + x, 1, true);
+        }
+    }
+}
+
+static k3_status_t send(ranks_engine_t *e, k3_error_t *err)
+{
+    const k3_ranks_t   *g = &e->g;
+    const k3_profile_t *p = e->env.cell->profile;
+
+    if (p->completion == K3_DONE_BARRIER &&
+        k3_ranks_barrier(e, K3_TRAFFIC_COMBINE, false, err) != K3_OK) {
+        return err->status;
+    }
+    send_rows(e);
+    switch (p->combine_when) {
+    case K3_WHEN_PER_QP:
+        send_parts(e);
+        k3_ranks_flag_parts(e, &g->words[K3_WORDS_COMBINE], e->counts, err);
+        break;
+    case K3_WHEN_PER_EXPERT:
+        signal_experts(e);
+        break;
+    default:
+        for (uint32_t step = 0; step < g->ranks && p->completion != K3_DONE_BARRIER; step++) {
+            k3_ranks_signal(e, (e->rank + step) % g->ranks, 0, &g->words[K3_WORDS_COMBINE], e->rank,
+                            e->round, false);
+        }
+        break;
+    }
+    return err->status;
+}
+
+static k3_status_t wait_for_results(ranks_engine_t *e, k3_error_t *err)
+{
+    const k3_profile_t *p = e->env.cell->profile;
+    bool                rounds = p->combine_value == K3_VALUE_ROUND;
+    ranks_wait_t        w = {.words = &e->g.words[K3_WORDS_COMBINE],
+                             .div = p->combine_when == K3_WHEN_PER_QP       ? e->g.qps
+                                    : p->combine_when == K3_WHEN_PER_EXPERT ? e->g.local
+                                                                            : 1,
+                             .want = rounds ? e->round : 1,
+                             .clear = !rounds,
+                             .phase = K3_TRAFFIC_COMBINE,
+                             .what = "flags"};
+
+    return p->completion == K3_DONE_BARRIER ? k3_ranks_barrier(e, K3_TRAFFIC_COMBINE, true, err)
+                                            : k3_ranks_wait(e, &w, err);
+}
+
+/* --- the origin's side ----------------------------------------------------------------------- */
+
+static void decode_result(ranks_engine_t *e, const uint8_t *result, uint16_t *out)
+{
+    k3_format_t format = e->env.cell->combine_format;
+    uint32_t    width = e->g.width;
+
+    e->env.kernels->decode(format, result, result + k3_format_value_bytes(format, width), width,
+                           e->decoded);
+    for (uint32_t j = 0; j < width; j++) {
+        out[j] = k3_f32_to_bf16(e->decoded[j]);
+    }
+}
+
+/* The sum that one rank made of own row i; j numbers the ranks of the row. */
+static const uint16_t *result_of(ranks_engine_t *e, uint64_t i, uint32_t j)
+{
+    const k3_ranks_t     *g = &e->g;
+    const ranks_target_t *t = &e->target[i * g->copies + j];
+    const uint8_t        *result;
+
+    if (g->back == K3_BACK_PULLED) {
+        result = e->pulled + j * g->result;
+        k3_qps_get(e->qps, (int)t->rank, 0, e->pulled + j * g->result,
+                   g->back_send + (e->base[t->rank] + t->slot) * g->result, g->result,
+                   g->result_payload);
+    } else {
+        result = e->block + g->back_recv[e->set] +
+                 k3_ranks_back_at(g, t->rank, t->k, i, t->slot) * g->result;
+    }
+    if (e->env.cell->combine_format == K3_FORMAT_BF16) {
+        return (const uint16_t *)(const void *)result;
+    }
+    decode_result(e, result, e->part + (uint64_t)j * g->width);
+    return e->part + (uint64_t)j * g->width;
+}
+
+static void add_ranks(ranks_engine_t *e, uint64_t i, uint16_t *out)
+{
+    for (uint32_t j = 0; j < e->targets[i]; j++) {
+        e->parts[j] = result_of(e, i, j);
+    }
+    e->env.kernels->combine(e->parts, NULL, e->targets[i], e->g.width, out);
+}
+
+static void add_experts(ranks_engine_t *e, const k3_rows_t *rows, uint64_t i, uint16_t *out)
+{
+    const k3_ranks_t *g = &e->g;
+    const uint8_t    *back = e->block + g->back_recv[e->set];
+
+    for (uint32_t k = 0; k < g->topk; k++) {
+        const uint8_t *result = back + k3_ranks_back_at(g, 0, k, i, 0) * g->result;
+
+        e->parts[k] =
+            rows->ids[i * g->topk + k] < 0 ? NULL : (const uint16_t *)(const void *)result;
+    }
+    e->env.kernels->combine(e->parts, rows->weights + i * g->topk, g->topk, g->width, out);
+}
+
+static void reduce(ranks_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
+{
+    bool by_expert = e->env.cell->profile->combine_copy == K3_COPY_PER_EXPERT;
+
+    for (uint64_t i = 0; i < rows->count; i++) {
+        if (by_expert) {
+            add_experts(e, rows, i, combined + i * e->g.width);
+        } else {
+            add_ranks(e, i, combined + i * e->g.width);
+        }
+    }
+}
+
+k3_status_t k3_ranks_combine(void *engine, const k3_rows_t *rows, uint16_t *combined,
+                             k3_error_t *err)
+{
+    ranks_engine_t *e = engine;
+    k3_spans_t     *spans = e->env.spans;
+
+    if (e->packed != NULL) {
+        return k3_packed_combine(e, rows, combined, err);
+    }
+    k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
+    k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
+    send(e, err);
+    k3_span_end(spans, K3_PHASE_COMBINE_SEND);
+
+    k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
+    if (err->status == K3_OK) {
+        wait_for_results(e, err);
+    }
+    k3_ranks_finish_span(e, err);
+    k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
+
+    k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);
+    if (err->status == K3_OK) {
+        reduce(e, rows, combined);
+    }
+    k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
+    e->set = (e->set + 1) % e->g.sets;
+    return err->status;
+}
