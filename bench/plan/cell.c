@@ -157,7 +157,10 @@ static k3_status_t resolve_formats(const k3_cell_request_t *q, k3_cell_t *cell, 
                        cell->model.latent, p, &cell->combine_format, err) != K3_OK) {
         return err->status;
     }
-    return k3_runner_find(text_or(q->runner, "auto"), p, &cell->runner, err);
+
+    k3_runner_facts_t facts = {cell->dispatch_format, cell->model.weights, cell->generation};
+
+    return k3_runner_choose(text_or(q->runner, "auto"), p, &facts, &cell->runner, err);
 }
 
 /* --- path, queue pairs, limits --------------------------------------------------------------- */
@@ -232,6 +235,7 @@ static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k
         .max_tokens = cell->max_tokens,
         .dispatch_format = cell->dispatch_format,
         .combine_format = cell->combine_format,
+        .weights = cell->model.weights,
         .p2p = cell->p2p,
         .generation = cell->generation,
     };
