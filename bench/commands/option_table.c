@@ -50,6 +50,16 @@ const k3_option_def_t k3_option_defs[] = {
     {"dispatch-dtype", "TYPE,...", "auto", "bf16, fp8, mxfp8, mxfp4 (int8 where a profile has it)",
      CELL},
     {"combine-dtype", "TYPE,...", "auto", "bf16", CELL},
+    {"shared", "KIND,...", "auto",
+     "the shared expert: replicated (whole on each rank), sharded (over the attention group, with "
+     "a\n"
+     "gather and a reduce-scatter), tp (over tp, reduced with the routed rows); auto: replicated "
+     "on "
+     "the\n"
+     "fast path, tp on the fallback",
+     CELL},
+    {"shared-overlap", "on|off,...", "off",
+     "on: the shared expert runs between the sends of the dispatch and its wait", CELL},
     {"qps", "N,...", "auto",
      "queue pairs to each peer that carry traffic; auto: the profile's rule", CELL},
     {"fabric", "ib|roce", "ib", "for profiles whose QP rule depends on it", CELL},

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/plan/buffers.h"
 #include "bench/region/oracle_codec.h"
 #include "bench/region/oracle_internal.h"
 #include "harness/base/memory.h"
@@ -18,7 +19,7 @@ struct k3_oracle_combine {
     k3_oracle_expert_t *expert;
     float              *x;     /* [max_rows][L] as the experts read them */
     uint16_t           *y;     /* [max_rows][K][slices][L] */
-    float              *sum;   /* [2][L] */
+    float              *sum;   /* [3][L] */
     pair_t             *pairs; /* [max_rows * K] by expert */
     const float       **inputs;
     uint16_t          **outputs;
@@ -45,7 +46,7 @@ static k3_status_t allocate(k3_oracle_combine_t *c, k3_error_t *err)
 
     if (k3_alloc("oracle: rows", rows * latent, sizeof(float), &c->x, err) != K3_OK ||
         k3_alloc("oracle: results", pairs * c->slices, latent * 2, &c->y, err) != K3_OK ||
-        k3_alloc("oracle: sums", 2 * latent, sizeof(float), &c->sum, err) != K3_OK ||
+        k3_alloc("oracle: sums", 3 * latent, sizeof(float), &c->sum, err) != K3_OK ||
         k3_alloc("oracle: pairs", pairs, sizeof(pair_t), &c->pairs, err) != K3_OK ||
         k3_alloc("oracle: inputs", rows, sizeof(float *), &c->inputs, err) != K3_OK ||
         k3_alloc("oracle: outputs", rows, sizeof(uint16_t *), &c->outputs, err) != K3_OK ||
@@ -122,6 +123,8 @@ static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_ro
             c->rule,
         ranks ? cell->layout.ep : 0,
         ranks ? cell->layout.moe_tp : 0,
+        ranks ? cell->layout.cp : 0,
+        ranks ? cell->layout.attn_tp : 0,
     };
     k3_oracle_key_t key = {0, 0};
 
@@ -260,6 +263,9 @@ static void run_experts(k3_oracle_combine_t *c, size_t pairs)
     }
 }
 
+static void sum_over_context(const k3_oracle_combine_t *c, const k3_measured_row_t *row, size_t i,
+                             float *sum);
+
 /* --- the sums -------------------------------------------------------------------------------- */
 
 /* sum += weight * y, product and sum rounded to f32 each. By way of f64, which changes neither and
@@ -311,6 +317,10 @@ static void sum_over_ranks(const k3_oracle_combine_t *c, const k3_measured_row_t
     size_t n = c->cell->model.latent;
     float *part = sum + n;
 
+    if (k3_splits_context(c->cell)) {
+        sum_over_context(c, row, i, sum);
+        return;
+    }
     memset(sum, 0, n * sizeof(float));
     for (uint32_t rank = 0; rank < c->cell->layout.tp; rank++) {
         sum_of_rank(c, row, i, rank, part);
@@ -355,6 +365,32 @@ void k3_oracle_combine_run(k3_oracle_combine_t *c, const k3_measured_row_t *cons
         if (!c->known[i]) {
             combine_row(c, rows[i], i, want + i * latent);
             k3_oracle_cache_put(key_of(c, rows[i]), latent, want + i * latent);
+        }
+    }
+}
+
+/* The ranks of a cp group are added and rounded first, then the cp groups in their order. */
+static void sum_over_context(const k3_oracle_combine_t *c, const k3_measured_row_t *row, size_t i,
+                             float *sum)
+{
+    const k3_layout_t *l = &c->cell->layout;
+    size_t             n = c->cell->model.latent;
+    float             *part = sum + n, *inner = part + n;
+
+    memset(sum, 0, n * sizeof(float));
+    for (uint32_t outer = 0; outer < l->dp * l->attn_tp; outer++) {
+        uint32_t first = outer / l->attn_tp * l->cp * l->attn_tp + outer % l->attn_tp;
+
+        memset(inner, 0, n * sizeof(float));
+        for (uint32_t cp = 0; cp < l->cp; cp++) {
+            sum_of_rank(c, row, i, first + cp * l->attn_tp, part);
+            for (size_t j = 0; j < n; j++) {
+                inner[j] += part[j];
+            }
+        }
+        round_row(n, inner);
+        for (size_t j = 0; j < n; j++) {
+            sum[j] += inner[j];
         }
     }
 }
