@@ -490,6 +490,9 @@ static void note_choices(notes_t *n, const json_t *cell)
     note(n, "%s: rows %s, results %s, runner %s", text_of(cell, "component"),
          text_of(choices, "dispatch_dtype"), text_of(choices, "combine_dtype"),
          text_of(json_object_get(choices, "recipe"), "runner"));
+    if (int_of(json_object_get(cell, "layout"), "cp") > 1) {
+        note(n, "cp %lld", int_of(json_object_get(cell, "layout"), "cp"));
+    }
     if (strcmp(text_of(choices, "shared"), "sharded") == 0) {
         note(n, "shared expert sharded");
     }
