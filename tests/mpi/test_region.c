@@ -1,93 +1,8 @@
 /* Regions through their interface: nothing is allocated while one runs, two that are open at once
  * keep their signals apart, memory is what the plan says, the check can fail. ranks: 2 8 */
-#include "bench/region/region.h"
-#include "bench/region/verify.h"
-#include "harness/base/memory.h"
-#include "ranks.h"
+#include "region_runs.h"
 
 enum { ROUNDS = 6 };
-
-static k3_fabric_t *fabric;
-
-typedef struct opened {
-    k3_cell_t    cell;
-    k3_weights_t weights;
-    k3_region_t  region;
-    k3_verify_t  verify;
-    uint64_t     payload;
-} opened_t;
-
-static k3_cell_request_t request_of(const char *backend, uint64_t tokens)
-{
-    return (k3_cell_request_t){
-        .world = (uint32_t)world.size,
-        .node_of = world.node_of,
-        .nodes_as = 2,
-        .model = "tiny:E=32,K=4",
-        .backend = backend,
-        .tokens = tokens,
-        .seed = 7,
-        .dispatch_dtype = "bf16", /* fp8 asks for ranks x rows in fours */
-        .p2p = true,
-    };
-}
-
-static void open_region(opened_t *o, const k3_cell_request_t *request, const k3_fault_t *fault)
-{
-    k3_region_options_t options = {
-        .fabric = fabric,
-        .accounting = true,
-        .order_rounds = 8,
-        .fault = K3_FAULT_NONE,
-        .isa = "auto",
-        .weights = &o->weights,
-    };
-
-    memset(o, 0, sizeof(*o));
-    if (fault != NULL) {
-        options.fault = *fault;
-    }
-    CHECK_OK(k3_cell_create(request, &o->cell, err));
-    CHECK_OK(k3_region_create(&o->cell, &world, &options, &o->region, err));
-}
-
-static void open_check(opened_t *o)
-{
-    CHECK_OK(k3_verify_open(&o->region, true, &o->verify, err));
-}
-
-static void run_once(opened_t *o)
-{
-    uint64_t calls, bytes;
-
-    k3_region_fill(&o->region, o->payload);
-    calls = k3_alloc_calls();
-    bytes = k3_alloc_bytes();
-    CHECK_OK(k3_region_run(&o->region, o->payload, err));
-    CHECK(k3_alloc_calls() == calls);
-    CHECK(k3_alloc_bytes() == bytes);
-    o->payload++;
-}
-
-static void verify(opened_t *o)
-{
-    k3_verify_all(&o->verify, o->payload - 1);
-}
-
-static k3_check_t close_region(opened_t *o)
-{
-    k3_check_t check = {0};
-
-    if (o->verify.oracle != NULL) {
-        k3_verify_merge(&o->verify, &check);
-    }
-    k3_verify_close(&o->verify);
-    k3_region_destroy(&o->region);
-    k3_weights_destroy(&o->weights);
-    k3_cell_destroy(&o->cell);
-    k3_oracle_cache_clear();
-    return check;
-}
 
 static uint64_t rows_of_all(uint64_t tokens)
 {
@@ -123,76 +38,6 @@ static void test_runs(void)
             CHECK(check.rows_checked == ROUNDS * rows_of_all(5));
             CHECK(k3_alloc_bytes() == before); /* all of it was given back */
         }
-    }
-}
-
-/* --- context parallelism, variants of the shared expert --------------------------------------- */
-
-static void run_checked(const k3_cell_request_t *request)
-{
-    uint64_t    before = k3_alloc_bytes(), rows;
-    k3_memory_t plan;
-    opened_t    o;
-    k3_check_t  check;
-
-    open_region(&o, request, NULL);
-    rows = o.cell.layout.rows_global;
-    open_check(&o);
-    for (int round = 0; round < ROUNDS; round++) {
-        run_once(&o);
-        verify(&o);
-    }
-    k3_memory_plan(&o.cell, (uint32_t)world.rank, &plan);
-    CHECK(o.weights.bytes == plan.expert_weights + plan.shared_expert + plan.dense_weights +
-                                 plan.buffer[K3_BUF_DENSE_WORK]);
-    check = close_region(&o);
-    if (check.wrong) {
-        fprintf(stderr, "%s cp %u: %s\n", request->backend, (unsigned)request->cp, check.diagnosis);
-    }
-    CHECK(!check.wrong);
-    CHECK(check.rows_checked == ROUNDS * rows);
-    CHECK(k3_alloc_bytes() == before);
-}
-
-static void test_context(void)
-{
-    static const char *const backends[] = {"none", "deepep:ll", "mpi"};
-    static const uint64_t    sizes[][2] = {{1, 2}, {2, 2}, {1, 4}, {1, 8}}; /* dp, cp */
-
-    for (int i = 0; i < 3; i++) {
-        for (int s = 0; s < 4; s++) {
-            k3_cell_request_t request = request_of(backends[i], 5);
-
-            if (sizes[s][0] * sizes[s][1] > (uint64_t)world.size) {
-                continue;
-            }
-            request.model = "deepseek-v4-flash:E=32,H=256,I=128,S=128";
-            request.generation = "k3";
-            request.dp = sizes[s][0];
-            request.cp = sizes[s][1];
-            run_checked(&request);
-            request.skew = "ragged";
-            run_checked(&request);
-            if (i > 0) { /* all ranks dispatch all rows; the complete ones are only cut */
-                request.path = "fallback";
-                run_checked(&request);
-            }
-        }
-    }
-}
-
-static void test_shared_variants(void)
-{
-    static const char *const slabs[] = {"mooncake", "deepep:ll"};
-    static const char *const variants[] = {"replicated", "sharded"};
-
-    for (int i = 0; i < 8; i++) {
-        k3_cell_request_t request = request_of(slabs[i % 2], 5);
-
-        request.shared = variants[i / 2 % 2];
-        request.shared_overlap = i / 4 == 1 ? "on" : "off";
-        request.skew = "ragged";
-        run_checked(&request);
     }
 }
 
@@ -348,8 +193,6 @@ int main(int argc, char **argv)
     begin(&argc, &argv);
     CHECK_OK(k3_fabric_open(&world, &fabric, err));
     test_runs();
-    test_context();
-    test_shared_variants();
     test_memory();
     test_two();
     test_bounds();
