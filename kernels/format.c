@@ -5,6 +5,14 @@
 
 const char *const k3_format_names[] = {"bf16", "fp8", "mxfp8", "mxfp4", "int8", NULL};
 
+const char *const k3_format_rules[] = {
+    [K3_FORMAT_BF16] = "bf16, nearest even",
+    [K3_FORMAT_FP8] = "e4m3, one f32 scale for 128: amax / 448, amax at least 1e-4",
+    [K3_FORMAT_MXFP8] = "e4m3, one E8M0 scale for 32: the smallest that avoids saturation",
+    [K3_FORMAT_MXFP4] = "E2M1, one E8M0 scale for 32: 2^(floor(log2 amax) - 2)",
+    [K3_FORMAT_INT8] = "int8, one f32 scale for the row: amax / 127",
+    NULL};
+
 static uint32_t bits_of(float value)
 {
     uint32_t bits;

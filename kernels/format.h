@@ -35,6 +35,7 @@ typedef enum k3_format {
 } k3_format_t;
 
 extern const char *const k3_format_names[]; /* "bf16", "fp8", ..., NULL */
+extern const char *const k3_format_rules[]; /* how a row gets there, in words */
 
 size_t k3_format_group(k3_format_t format); /* 1, 128, 32, 32, 1 (int8: one scale for the row) */
 size_t k3_format_value_bytes(k3_format_t format, size_t n);

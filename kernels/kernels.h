@@ -22,6 +22,9 @@ typedef enum k3_weight_format {
     K3_WEIGHT_FP8_B128 /* e4m3, one f32 scale for a block of 128 x 128 */
 } k3_weight_format_t;
 
+enum { K3_WEIGHT_FORMAT_COUNT = 2 };
+extern const char *const k3_weight_format_names[]; /* "mxfp4", "fp8_b128", NULL */
+
 /* Where an expert's numbers are rounded; everything between is f32.
  *
  * input   rows that arrive in this format are decoded only; bf16 rows are encoded to it and

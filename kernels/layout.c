@@ -1,6 +1,9 @@
 /* Sizes and places of one expert's packed weights. */
 #include "kernels/kernels.h"
 
+const char *const k3_weight_format_names[] = {
+    [K3_WEIGHT_MXFP4] = "mxfp4", [K3_WEIGHT_FP8_B128] = "fp8_b128", NULL};
+
 static uint64_t value_bytes(const k3_expert_shape_t *shape, uint64_t rows, uint64_t columns)
 {
     return shape->weights == K3_WEIGHT_MXFP4 ? rows * (columns / 2) : rows * columns;

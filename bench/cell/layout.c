@@ -196,6 +196,26 @@ uint64_t k3_layout_group_rows(const k3_layout_t *layout, uint32_t rank)
     return layout->first_row[first + layout->attn_tp] - layout->first_row[first];
 }
 
+static uint64_t cp_rows_below(const k3_layout_t *layout, uint32_t cp_rank, uint32_t dp_end)
+{
+    uint64_t rows = 0;
+
+    for (uint32_t dp = 0; dp < dp_end; dp++) {
+        rows += k3_layout_group_rows(layout, (dp * layout->cp + cp_rank) * layout->attn_tp);
+    }
+    return rows;
+}
+
+uint64_t k3_layout_cp_rows(const k3_layout_t *layout, uint32_t cp_rank)
+{
+    return cp_rows_below(layout, cp_rank, layout->dp);
+}
+
+uint64_t k3_layout_cp_first(const k3_layout_t *layout, uint32_t rank)
+{
+    return cp_rows_below(layout, k3_layout_cp_rank(layout, rank), k3_layout_dp_rank(layout, rank));
+}
+
 void k3_layout_slice(uint32_t size, uint32_t unit, uint32_t parts, uint32_t part, uint32_t *begin,
                      uint32_t *end)
 {

@@ -60,6 +60,24 @@ static inline uint32_t k3_layout_group_first(const k3_layout_t *layout, uint32_t
     return rank - rank % layout->attn_tp;
 }
 
+/* The two coordinates of a rank's group. */
+static inline uint32_t k3_layout_dp_rank(const k3_layout_t *layout, uint32_t rank)
+{
+    return rank / (layout->attn_tp * layout->cp);
+}
+
+static inline uint32_t k3_layout_cp_rank(const k3_layout_t *layout, uint32_t rank)
+{
+    return rank / layout->attn_tp % layout->cp;
+}
+
+/* Rows of the groups with this cp index, of all DP groups: what a reduce-scatter over cp leaves
+ * its ranks with, in the order of the DP groups. */
+uint64_t k3_layout_cp_rows(const k3_layout_t *layout, uint32_t cp_rank);
+
+/* Where the rows of the rank's own group begin among them. */
+uint64_t k3_layout_cp_first(const k3_layout_t *layout, uint32_t rank);
+
 /* Real rows of the group that `rank` belongs to, without padding. */
 uint64_t k3_layout_group_rows(const k3_layout_t *layout, uint32_t rank);
 

@@ -57,6 +57,33 @@ static const k3_model_t models[] = {
      .moe_layers = 58,
      .activation = K3_ACT_SWIGLU,
      .weights = K3_WEIGHT_FP8_B128},
+
+    /* Shapes of deepseek-ai/DeepGEMM's fused MoE (PR 316, and its test for Pro); one shared expert
+     * as wide as a routed one, every layer an MoE layer, FP4 experts: NVIDIA NeMo AutoModel's pages
+     * and the released configuration. 61 layers of Pro: from its size of 1.6 T parameters. The
+     * router's score function is ours, the clamp of the activation is left out. */
+    {.name = "deepseek-v4-flash",
+     .family = "deepseek-v4-flash",
+     .hidden = 4096,
+     .latent = 4096,
+     .experts = 256,
+     .topk = 6,
+     .intermediate = 2048,
+     .shared = 2048,
+     .moe_layers = 43,
+     .activation = K3_ACT_SWIGLU,
+     .weights = K3_WEIGHT_MXFP4},
+    {.name = "deepseek-v4-pro",
+     .family = "deepseek-v4-pro",
+     .hidden = 7168,
+     .latent = 7168,
+     .experts = 384,
+     .topk = 6,
+     .intermediate = 3072,
+     .shared = 3072,
+     .moe_layers = 61,
+     .activation = K3_ACT_SWIGLU,
+     .weights = K3_WEIGHT_MXFP4},
 };
 
 enum { MODEL_COUNT = sizeof(models) / sizeof(models[0]) };

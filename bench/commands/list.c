@@ -1,4 +1,4 @@
-/* k3bench list backends|models|paths [--json]: the registry, for people and for programs. */
+/* k3bench list backends|runners|models|paths [--json]: the registry, for people and for programs. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +45,33 @@ static const char *qp_text(const k3_profile_t *p, char *text, size_t size)
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
+static const char *layout_name(unsigned i)
+{
+    return k3_dispatch_layout_name((k3_dispatch_layout_t)i);
+}
+
+static const char *format_name(unsigned i)
+{
+    return k3_format_names[i];
+}
+
+static const char *weights_name(unsigned i)
+{
+    return k3_weight_format_names[i];
+}
+
+static json_t *names_json(unsigned bits, unsigned count, const char *(*name)(unsigned))
+{
+    json_t *names = json_array();
+
+    for (unsigned i = 0; i < count; i++) {
+        if ((bits & K3_BIT(i)) != 0) {
+            json_array_append_new(names, json_string(name(i)));
+        }
+    }
+    return names;
+}
+
 static json_t *limits_json(const k3_limits_t *l)
 {
     json_t *widths = json_array();
@@ -52,11 +79,12 @@ static json_t *limits_json(const k3_limits_t *l)
     for (int i = 0; i < K3_WIDTHS_MAX && l->widths[i] != 0; i++) {
         json_array_append_new(widths, json_integer(l->widths[i]));
     }
-    return json_pack("{s:i, s:o, s:i, s:i, s:i, s:i, s:I, s:b, s:b}", "topk", (int)l->topk,
+    return json_pack("{s:i, s:o, s:i, s:i, s:i, s:i, s:I, s:b, s:b, s:o}", "topk", (int)l->topk,
                      "widths", widths, "intermediate_min", (int)l->inter_min, "intermediate_max",
                      (int)l->inter_max, "intermediate_unit", (int)l->inter_unit, "ranks",
                      (int)l->ranks, "tokens", (json_int_t)l->tokens, "experts_divide",
-                     l->experts_divide, "one_node", l->one_node);
+                     l->experts_divide, "one_node", l->one_node, "weights",
+                     names_json(l->weights, K3_WEIGHT_FORMAT_COUNT, weights_name));
 }
 
 static json_t *ring_json(const k3_ring_sizes_t *s)
@@ -86,10 +114,10 @@ static json_t *profile_json(const k3_profile_t *p)
                           k3_engine_name(p->engine), "source", p->source, "notes", p->notes);
 
     json_object_set_new(o, "reliance",
-                        json_pack("{s:b, s:b, s:s, s:b, s:s?}", "spans_ep", p->spans_ep,
+                        json_pack("{s:b, s:b, s:s, s:s?, s:b}", "spans_ep", p->spans_ep,
                                   "combine_complete", p->combine_complete, "layout",
-                                  k3_dispatch_layout_name(p->layout), "context_parallel",
-                                  p->context_parallel, "runner", p->runner));
+                                  k3_dispatch_layout_name(p->layout), "own_runner", p->own_runner,
+                                  "context_parallel", p->context_parallel));
     json_object_set_new(
         o, "rows",
         json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "copy",
@@ -137,23 +165,66 @@ static json_t *profile_json(const k3_profile_t *p)
     return o;
 }
 
+static json_t *recipe_json(const k3_recipe_t *recipe)
+{
+    char    points[K3_RECIPE_POINTS][K3_RECIPE_TEXT];
+    json_t *list = json_array();
+
+    k3_recipe_points(recipe, points);
+    for (int i = 0; i < K3_RECIPE_POINTS; i++) {
+        json_array_append_new(list, json_string(points[i]));
+    }
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:o}", "name", recipe->name, "input",
+                     k3_format_names[recipe->input], "round_gate_up", recipe->round_gate_up,
+                     "middle", k3_format_names[recipe->middle], "input_rule",
+                     k3_format_rules[recipe->input], "middle_rule", k3_format_rules[recipe->middle],
+                     "points", list);
+}
+
+/* Profiles that a runner fits, by name. */
+static json_t *fitting_json(const k3_runner_t *runner)
+{
+    json_t *names = json_array();
+
+    for (unsigned i = 0; i < k3_registry_count(); i++) {
+        if (k3_runner_fits(runner, k3_registry_at(i))) {
+            json_array_append_new(names, json_string(k3_registry_at(i)->name));
+        }
+    }
+    return names;
+}
+
+static json_t *runner_list_json(void)
+{
+    json_t *rows = json_array();
+
+    for (unsigned i = 0; i < k3_runner_count(); i++) {
+        const k3_runner_t *r = k3_runner_at(i);
+
+        json_array_append_new(
+            rows, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name", r->name, "what",
+                            r->what, "source", r->source, "layouts",
+                            names_json(r->accepts, K3_DISPATCH_LAYOUT_COUNT, layout_name), "rows",
+                            names_json(r->rows, K3_FORMAT_COUNT, format_name), "weights",
+                            names_json(r->weights, K3_WEIGHT_FORMAT_COUNT, weights_name),
+                            "backends", fitting_json(r), "recipe", recipe_json(&r->recipe)));
+    }
+    return rows;
+}
+
 static json_t *backends_json(void)
 {
-    json_t *rows = json_array(), *runners = json_array();
+    json_t *rows = json_array();
 
     for (unsigned i = 0; i < k3_registry_count(); i++) {
         json_array_append_new(rows, profile_json(k3_registry_at(i)));
     }
-    for (unsigned i = 0; i < k3_runner_count(); i++) {
-        const k3_runner_t *r = k3_runner_at(i);
+    return json_pack("{s:o, s:o}", "backends", rows, "runners", runner_list_json());
+}
 
-        json_array_append_new(runners, json_pack("{s:s, s:s, s:{s:s, s:b, s:s}}", "name", r->name,
-                                                 "what", r->what, "recipe", "input",
-                                                 k3_format_names[r->recipe.input], "round_gate_up",
-                                                 r->recipe.round_gate_up, "middle",
-                                                 k3_format_names[r->recipe.middle]));
-    }
-    return json_pack("{s:o, s:o}", "backends", rows, "runners", runners);
+static json_t *runners_json(void)
+{
+    return json_pack("{s:o}", "runners", runner_list_json());
 }
 
 static json_t *models_json(void)
@@ -204,6 +275,42 @@ static void backends_text(void)
     }
 }
 
+static const char *joined(unsigned bits, unsigned count, const char *(*name)(unsigned), char *text,
+                          size_t size)
+{
+    size_t used = 0;
+
+    snprintf(text, size, "%s", bits == 0 ? "(its own kernel)" : "");
+    for (unsigned i = 0; i < count; i++) {
+        if ((bits & K3_BIT(i)) != 0) {
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "," : "", name(i));
+        }
+    }
+    return text;
+}
+
+/* A line of what it takes, then its rounding points. */
+static void runners_text(void)
+{
+    printf("%-20s %-11s %-11s %-15s %s\n", "runner", "recipe", "rows as is", "weights",
+           "dispatch layouts");
+    for (unsigned i = 0; i < k3_runner_count(); i++) {
+        const k3_runner_t *r = k3_runner_at(i);
+        char               rows[64], weights[64], layouts[128];
+        char               points[K3_RECIPE_POINTS][K3_RECIPE_TEXT];
+
+        printf("%-20s %-11s %-11s %-15s %s\n", r->name, r->recipe.name,
+               joined(r->rows, K3_FORMAT_COUNT, format_name, rows, sizeof(rows)),
+               joined(r->weights, K3_WEIGHT_FORMAT_COUNT, weights_name, weights, sizeof(weights)),
+               joined(r->accepts, K3_DISPATCH_LAYOUT_COUNT, layout_name, layouts, sizeof(layouts)));
+        k3_recipe_points(&r->recipe, points);
+        for (int p = 0; p < K3_RECIPE_POINTS; p++) {
+            printf("    %s\n", points[p]);
+        }
+    }
+}
+
 static void models_text(void)
 {
     printf("%-14s %6s %6s %5s %4s %6s %6s %12s %12s %12s\n", "model", "H", "L", "E", "K", "I", "S",
@@ -229,7 +336,7 @@ static void paths_text(void)
 
 static int run_list(int argc, char **argv)
 {
-    static const char *const topics[] = {"backends", "models", "paths", NULL};
+    static const char *const topics[] = {"backends", "runners", "models", "paths", NULL};
     k3_error_t               err = K3_ERROR_INIT;
     bool                     json = false;
     const char              *topic = NULL;
@@ -245,22 +352,23 @@ static int run_list(int argc, char **argv)
             topic = argv[i];
         } else {
             k3_fail(&err, K3_ERR_USAGE,
-                    "list: \"%s\" is unknown; it takes backends, models or paths, and --json",
+                    "list: \"%s\" is unknown; it takes backends, runners, models or paths, and "
+                    "--json",
                     argv[i]);
             return k3_command_end(&err);
         }
     }
     if (topic == NULL) {
-        k3_fail(&err, K3_ERR_USAGE, "list: name one of backends, models, paths");
+        k3_fail(&err, K3_ERR_USAGE, "list: name one of backends, runners, models, paths");
     } else if (k3_parse_name("list", topic, topics, &index, &err) == K3_OK && json) {
-        json_t *(*const make[])(void) = {backends_json, models_json, paths_json};
+        json_t *(*const make[])(void) = {backends_json, runners_json, models_json, paths_json};
         json_t *document = make[index]();
 
         json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         printf("\n");
         json_decref(document);
     } else if (err.status == K3_OK) {
-        void (*const print[])(void) = {backends_text, models_text, paths_text};
+        void (*const print[])(void) = {backends_text, runners_text, models_text, paths_text};
 
         print[index]();
     }
@@ -270,7 +378,8 @@ static int run_list(int argc, char **argv)
 const k3_command_t k3_command_list = {
     .id = K3_COMMAND_LIST,
     .name = "list",
-    .usage = "backends|models|paths [--json]",
-    .what = "the registry: backends and what they can do, models, path rules",
+    .usage = "backends|runners|models|paths [--json]",
+    .what = "the registry: backends and what they can do, expert runners and where they round, "
+            "models, path rules",
     .run = run_list,
 };

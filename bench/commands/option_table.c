@@ -40,11 +40,26 @@ const k3_option_def_t k3_option_defs[] = {
     {"path", "PATH,...", "auto", "auto (what the rule says), fast, fallback", CELL},
     {"path-rule", "NAME,...", "registry", "registry, or a historical rule (see `list paths`)",
      CELL},
-    {"runner", "NAME,...", "auto", "expert runner: its numeric recipe and the formats it takes",
+    {"runner", "NAME,...", "auto",
+     "expert runner, its numeric recipe and the formats it takes (see `list runners`): marlin,\n"
+     "deep_gemm, flashinfer_mxfp4, aiter, aiter:a8w4, aiter:a4w4, triton, flashinfer_cutlass; "
+     "auto: "
+     "the\n"
+     "first that takes the backend's layout and reads its rows as they arrive",
      CELL},
     {"dispatch-dtype", "TYPE,...", "auto", "bf16, fp8, mxfp8, mxfp4 (int8 where a profile has it)",
      CELL},
     {"combine-dtype", "TYPE,...", "auto", "bf16", CELL},
+    {"shared", "KIND,...", "auto",
+     "the shared expert: replicated (whole on each rank), sharded (over the attention group, with "
+     "a\n"
+     "gather and a reduce-scatter), tp (over tp, reduced with the routed rows); auto: replicated "
+     "on "
+     "the\n"
+     "fast path, tp on the fallback",
+     CELL},
+    {"shared-overlap", "on|off,...", "off",
+     "on: the shared expert runs between the sends of the dispatch and its wait", CELL},
     {"qps", "N,...", "auto",
      "queue pairs to each peer that carry traffic; auto: the profile's rule", CELL},
     {"fabric", "ib|roce", "ib", "for profiles whose QP rule depends on it", CELL},

@@ -62,11 +62,15 @@ static const axis_t axes[] = {
     {"runner", TEXT, MEMBER(runner), 0, 0},
     {"dispatch-dtype", TEXT, MEMBER(dispatch_dtype), 0, 0},
     {"combine-dtype", TEXT, MEMBER(combine_dtype), 0, 0},
+    {"shared", TEXT, MEMBER(shared), 0, 0},
+    {"shared-overlap", TEXT, MEMBER(shared_overlap), 0, 0},
     {"qps", AUTO_NUMBER, MEMBER(qps), 1, UINT64_MAX},
     {"backend", TEXT, MEMBER(backend), 0, 0},
 };
 
 enum { AXES = sizeof(axes) / sizeof(axes[0]) };
+
+_Static_assert((int)AXES <= (int)K3_AXES_MAX, "a list for each axis");
 
 static k3_status_t set_member(const axis_t *axis, const char *text, k3_cell_request_t *item,
                               k3_error_t *err)

@@ -5,10 +5,12 @@
 #include "bench/plan/cell.h"
 #include "harness/base/options.h"
 
+enum { K3_AXES_MAX = 24 };
+
 typedef struct k3_requests {
     k3_cell_request_t *items;
     size_t             count;
-    k3_list_t          lists[16]; /* the texts that the items point to */
+    k3_list_t          lists[K3_AXES_MAX]; /* the texts that the items point to */
     size_t             list_count;
 } k3_requests_t;
 

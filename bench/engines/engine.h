@@ -43,6 +43,10 @@ typedef struct k3_engine_env {
     int                 slow_peer;    /* fault injection, see k3_qps_config_t; -1: off */
     unsigned            slow_qp;
     double              slow_factor;
+    /* Called once in each dispatch after this rank's sends are posted and before it waits, by the
+     * engines that can; NULL: nothing to overlap. */
+    void (*after_send)(void *arg);
+    void *after_send_arg;
 } k3_engine_env_t;
 
 /* The rows that this rank dispatches. */

@@ -292,6 +292,10 @@ static k3_status_t slab_dispatch(void *engine, const k3_rows_t *rows, k3_error_t
     send_counts(e, half);
     k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
+    if (e->env.after_send != NULL) {
+        e->env.after_send(e->env.after_send_arg);
+    }
+
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
     k3_slab_wait(e, e->block + e->slab.signal[half], true, err);
     finish_span(e, err);

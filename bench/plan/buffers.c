@@ -6,13 +6,15 @@
 #include "bench/plan/rails.h"
 #include "bench/plan/ranks.h"
 #include "bench/plan/rings.h"
+#include "bench/plan/shared.h"
 #include "bench/plan/slab.h"
 #include "harness/base/arith.h"
 #include "kernels/kernels.h"
 
 const char *const k3_buffer_names[] = {
-    "partial", "exchange",   "x",      "logits", "ids",    "gates",       "latent",     "combined",
-    "normed",  "shared_mid", "shared", "routed", "output", "expert_work", "dense_work", NULL};
+    "partial", "exchange", "x",           "logits",     "ids",    "gates",
+    "latent",  "combined", "normed",      "shared_mid", "shared", "packed",
+    "routed",  "output",   "expert_work", "dense_work", NULL};
 
 uint64_t k3_front_rows(const k3_cell_t *cell, uint32_t rank)
 {
@@ -21,15 +23,12 @@ uint64_t k3_front_rows(const k3_cell_t *cell, uint32_t rank)
     return cell->path.fast ? l->rows[rank] + l->padding[rank] : l->rows_global;
 }
 
-void k3_shared_slice(const k3_cell_t *cell, uint32_t rank, uint32_t *begin, uint32_t *end)
+bool k3_splits_context(const k3_cell_t *cell)
 {
-    uint32_t parts = cell->path.fast ? 1 : cell->layout.tp;
-
-    k3_layout_slice(cell->model.shared, 16, parts, cell->path.fast ? 0 : rank, begin, end);
+    return !cell->path.fast && cell->layout.cp > 1;
 }
 
-/* Rows of the group with padding: what the attention leaves on each of its ranks. */
-static uint64_t group_slots(const k3_cell_t *cell, uint32_t rank)
+uint64_t k3_group_slots(const k3_cell_t *cell, uint32_t rank)
 {
     const k3_layout_t *l = &cell->layout;
     uint32_t           first = k3_layout_group_first(l, rank);
@@ -41,12 +40,23 @@ static uint64_t group_slots(const k3_cell_t *cell, uint32_t rank)
     return n;
 }
 
+/* Rows that the exchange before a sum receives: all, or from each rank of the cp group those that
+ * this rank keeps. */
+static uint64_t reduced_rows(const k3_cell_t *cell, uint32_t rank)
+{
+    const k3_layout_t *l = &cell->layout;
+    uint64_t           front = k3_front_rows(cell, rank);
+    uint64_t           kept = l->cp * k3_layout_cp_rows(l, k3_layout_cp_rank(l, rank));
+
+    return k3_splits_context(cell) && kept > front ? kept : front;
+}
+
 static void plan_rows(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     const k3_model_t *model = &cell->model;
-    uint64_t          front = k3_front_rows(cell, rank), group = group_slots(cell, rank);
+    uint64_t          front = k3_front_rows(cell, rank), group = k3_group_slots(cell, rank);
     uint64_t          h = model->hidden, l = model->latent;
-    uint64_t          reduced = cell->path.fast ? 0 : front * (l + h) * 2;
+    uint64_t          reduced = cell->path.fast ? 0 : reduced_rows(cell, rank) * (l + h) * 2;
     uint32_t          begin, end;
 
     k3_shared_slice(cell, rank, &begin, &end);
@@ -63,8 +73,11 @@ static void plan_rows(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     m->buffer[K3_BUF_LATENT] = model->latent_step ? front * l * 2 : 0;
     m->buffer[K3_BUF_COMBINED] = front * (cell->path.fast ? l : l + h) * 2;
     m->buffer[K3_BUF_NORMED] = model->latent_step ? front * l * 2 : 0;
-    m->buffer[K3_BUF_SHARED_MID] = front * 3 * (uint64_t)(end - begin) * 2;
+    /* A sharded expert reads gathered rows where the partial attention output was, and leaves its
+     * sums where the restored rows will be. */
+    m->buffer[K3_BUF_SHARED_MID] = k3_shared_rows(cell, rank) * 3 * (uint64_t)(end - begin) * 2;
     m->buffer[K3_BUF_SHARED] = cell->path.fast ? front * h * 2 : 0;
+    m->buffer[K3_BUF_PACKED] = k3_splits_context(cell) ? front * (l + h) * 2 : 0;
     m->buffer[K3_BUF_ROUTED] = model->latent_step || model->shared > 0 ? front * h * 2 : 0;
     m->buffer[K3_BUF_OUTPUT] = group * h * 2;
 }
@@ -93,7 +106,7 @@ static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     const k3_model_t *model = &cell->model;
     k3_expert_shape_t shape = slice_shape(cell, rank);
-    uint64_t          front = k3_front_rows(cell, rank);
+    uint64_t          front = k3_front_rows(cell, rank), shared = k3_shared_rows(cell, rank);
     uint64_t          h = model->hidden;
     uint32_t          begin, end;
 
@@ -115,7 +128,7 @@ static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
         }
         if (end > begin) {
             m->buffer[K3_BUF_DENSE_WORK] +=
-                2 * k3_dense_bytes(end - begin, h, front) + k3_dense_bytes(h, end - begin, front);
+                2 * k3_dense_bytes(end - begin, h, shared) + k3_dense_bytes(h, end - begin, shared);
         }
     }
 }

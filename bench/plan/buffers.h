@@ -17,8 +17,9 @@ typedef enum k3_buffer {
     K3_BUF_LATENT,     /* [front rows][L] dispatched rows */
     K3_BUF_COMBINED,   /* [front rows][L] + [front rows][H] when reduced together with the shared */
     K3_BUF_NORMED,     /* [front rows][L] */
-    K3_BUF_SHARED_MID, /* [front rows][3 S'] gate, up, activated */
+    K3_BUF_SHARED_MID, /* [shared rows][3 S'] gate, up, activated */
     K3_BUF_SHARED,     /* [front rows][H] */
+    K3_BUF_PACKED,     /* [front rows][L + H] what a reduce-scatter over cp sends */
     K3_BUF_ROUTED,     /* [front rows][H] */
     K3_BUF_OUTPUT,     /* [group rows + padding][H] restored rows */
     K3_BUF_EXPERT_WORK,
@@ -40,9 +41,11 @@ extern const char *const k3_buffer_names[];
  */
 uint64_t k3_front_rows(const k3_cell_t *cell, uint32_t rank);
 
-/* Intermediate width of the shared expert on `rank`: whole on the fast path, a slice on the
- * fallback. */
-void k3_shared_slice(const k3_cell_t *cell, uint32_t rank, uint32_t *begin, uint32_t *end);
+/* Rows of the rank's attention group with padding: what the attention leaves on each of its ranks. */
+uint64_t k3_group_slots(const k3_cell_t *cell, uint32_t rank);
+
+/* Whether the fallback gathers rows over cp and scatters the sums back. */
+bool k3_splits_context(const k3_cell_t *cell);
 
 /* What the cell's component needs: the stand-in experts of pair, dispatch and combine need no
  * weights, `null` gives its experts no rows. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/plan/shared.h"
 #include "harness/base/arith.h"
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
@@ -184,7 +185,10 @@ static k3_status_t resolve_formats(const k3_cell_request_t *q, k3_cell_t *cell, 
                        cell->model.latent, p, &cell->combine_format, err) != K3_OK) {
         return err->status;
     }
-    return k3_runner_find(text_or(q->runner, "auto"), p, &cell->runner, err);
+
+    k3_runner_facts_t facts = {cell->dispatch_format, cell->model.weights, cell->generation};
+
+    return k3_runner_choose(text_or(q->runner, "auto"), p, &facts, &cell->runner, err);
 }
 
 /* --- path, queue pairs, limits --------------------------------------------------------------- */
@@ -268,6 +272,7 @@ static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k
         .max_tokens = cell->max_tokens,
         .dispatch_format = cell->dispatch_format,
         .combine_format = cell->combine_format,
+        .weights = cell->model.weights,
         .p2p = cell->p2p,
         .generation = cell->generation,
     };
@@ -450,6 +455,15 @@ static const char *trace_text(const k3_cell_t *cell, char text[24])
     return text;
 }
 
+/* Only what differs from the path's own variant: equal work keeps equal keys. */
+static const char *shared_text(const k3_cell_t *cell)
+{
+    if (cell->shared == K3_SHARED_SHARDED) {
+        return cell->shared_overlap ? "/shared-sharded.overlap" : "/shared-sharded";
+    }
+    return cell->shared_overlap ? "/shared-overlap" : "";
+}
+
 static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
 {
     const k3_layout_t *l = &cell->layout;
@@ -457,18 +471,18 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
 
     snprintf(cell->skew_text, sizeof(cell->skew_text), "%s",
              k3_short_text(text_or(q->skew, "equal"), space));
-    snprintf(
-        cell->key, sizeof(cell->key),
-        "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/q%u.%s.%s/%s",
-        cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp, l->dp,
-        l->cp, l->ep, cell->nodes, nodes_text(cell, nodes), (unsigned long long)l->tokens,
-        (unsigned long long)cell->max_tokens, cell->skew_text,
-        k3_short_text(cell->routing_text, space), trace_text(cell, trace),
-        (unsigned long long)cell->seed, cell->path.rule->name,
-        cell->path.fast ? "fast" : "fallback", cell->runner->name,
-        k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
-        cell->qps.active, fabric_names[cell->fabric], cell->p2p ? "p2p" : "nop2p",
-        k3_component_names[cell->component]);
+    snprintf(cell->key, sizeof(cell->key),
+             "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/"
+             "q%u.%s.%s/%s%s",
+             cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp,
+             l->dp, l->cp, l->ep, cell->nodes, nodes_text(cell, nodes),
+             (unsigned long long)l->tokens, (unsigned long long)cell->max_tokens, cell->skew_text,
+             k3_short_text(cell->routing_text, space), trace_text(cell, trace),
+             (unsigned long long)cell->seed, cell->path.rule->name,
+             cell->path.fast ? "fast" : "fallback", cell->runner->name,
+             k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
+             cell->qps.active, fabric_names[cell->fabric], cell->p2p ? "p2p" : "nop2p",
+             k3_component_names[cell->component], shared_text(cell));
 }
 
 k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err)
@@ -480,6 +494,7 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
         resolve_bound(request, cell, err) != K3_OK ||
         resolve_formats(request, cell, err) != K3_OK ||
         resolve_limits(request, cell, err) != K3_OK || refuse_planned(cell, err) != K3_OK ||
+        k3_shared_resolve(request, cell, err) != K3_OK ||
         resolve_routing(request, cell, err) != K3_OK || count_arriving(cell, err) != K3_OK) {
         k3_cell_destroy(cell);
         return err->status;

@@ -23,6 +23,15 @@ typedef enum k3_component {
 } k3_component_t;
 extern const char *const k3_component_names[];
 
+/* Who holds the shared expert and how its rows get there. */
+typedef enum k3_shared {
+    K3_SHARED_NONE,       /* the cell has none: the model, or the component */
+    K3_SHARED_REPLICATED, /* whole on every rank, on the rank's own rows; no communication */
+    K3_SHARED_SHARDED,    /* over the attention group: rows gathered, partial sums scattered back */
+    K3_SHARED_TP          /* over tp, its partial sums reduced together with the routed ones */
+} k3_shared_t;
+extern const char *const k3_shared_names[]; /* "none", "replicated", "sharded", "tp", NULL */
+
 /* As the options gave it. Texts must outlive the call only. 0 and NULL: default. */
 typedef struct k3_cell_request {
     uint32_t    world;          /* ranks of the launch; 0 for `plan` */
@@ -36,7 +45,9 @@ typedef struct k3_cell_request {
     uint64_t    seed;
     const char *path, *path_rule, *runner;
     const char *dispatch_dtype, *combine_dtype;
-    uint64_t    qps; /* 0: auto */
+    const char *shared;         /* "auto", or a name of k3_shared_names but for "none" */
+    const char *shared_overlap; /* "off", "on" */
+    uint64_t    qps;            /* 0: auto */
     const char *fabric;
     bool        p2p;
     const char *component;
@@ -53,7 +64,9 @@ typedef struct k3_cell {
     k3_path_t           path;
     const k3_runner_t  *runner;
     k3_format_t         dispatch_format, combine_format;
-    k3_routing_t       *routing; /* owned */
+    k3_shared_t         shared;
+    bool                shared_overlap; /* between the sends of the dispatch and its wait */
+    k3_routing_t       *routing;        /* owned */
     char                routing_text[K3_TEXT_MAX];
     char                skew_text[K3_SHORT_TEXT_MAX]; /* by k3_short_text */
     uint64_t           *arriving; /* [ep], owned: (row, expert) pairs of each block of experts */

@@ -334,6 +334,28 @@ static k3_status_t check_formats(const k3_profile_t *p, const k3_limit_facts_t *
     return status;
 }
 
+/* Upstream's checks of the quantisation in front of the library. */
+static k3_status_t check_weights(const k3_profile_t *p, const k3_limit_facts_t *f, k3_error_t *err)
+{
+    unsigned allowed = p->limits.weights;
+    char     text[LIST_TEXT] = "";
+    size_t   used = 0;
+
+    if (allowed == 0 || (allowed & K3_BIT(f->weights)) != 0 || lifted(p, f, K3_LIFT_WEIGHTS)) {
+        return K3_OK;
+    }
+    for (unsigned i = 0; i < K3_WEIGHT_FORMAT_COUNT; i++) {
+        if ((allowed & K3_BIT(i)) != 0) {
+            int wrote = snprintf(text + used, LIST_TEXT - used, "%s%s", used > 0 ? ", " : "",
+                                 k3_weight_format_names[i]);
+
+            used += wrote > 0 && (size_t)wrote < LIST_TEXT - used ? (size_t)wrote : 0;
+        }
+    }
+    return refuse(p, f, err, "upstream's gate takes experts in %s only, not in %s", text,
+                  k3_weight_format_names[f->weights]);
+}
+
 static k3_status_t check_ranks(const k3_profile_t *p, const k3_limit_facts_t *f, k3_error_t *err)
 {
     const k3_limits_t *l = &p->limits;
@@ -435,8 +457,8 @@ k3_status_t k3_profile_check(const k3_profile_t *p, const k3_limit_facts_t *fact
 {
     static k3_status_t (*const checks[])(const k3_profile_t *, const k3_limit_facts_t *,
                                          k3_error_t *) = {
-        check_structure, check_topk,  check_width,  check_formats,
-        check_ranks,     check_nodes, check_tokens,
+        check_structure, check_topk,  check_width, check_formats,
+        check_weights,   check_ranks, check_nodes, check_tokens,
     };
     k3_status_t status = K3_OK;
 

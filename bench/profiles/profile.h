@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "harness/base/status.h"
-#include "kernels/format.h"
+#include "kernels/kernels.h"
 
 typedef enum k3_engine_id {
     K3_ENGINE_GATHER, /* no all-to-all: every rank sees every row, masks, reduces */
@@ -135,7 +135,8 @@ enum {
     K3_LIFT_TOPK = 1u << 0,       /* up to K3_LIFTED_TOPK */
     K3_LIFT_WIDTHS = 1u << 1,     /* any width of 16-byte rows and whole scale groups; any I */
     K3_LIFT_NODE_SHAPE = 1u << 2, /* ranks_unit, ranks_per_node, ranks_one_node */
-    K3_LIFT_EXPERTS = 1u << 3
+    K3_LIFT_EXPERTS = 1u << 3,
+    K3_LIFT_WEIGHTS = 1u << 4
 };
 
 enum { K3_LIFTED_TOPK = 32 };
@@ -168,6 +169,7 @@ typedef struct k3_limits {
     bool     one_node_mapped; /* in one node mapped memory only */
     uint32_t dp_groups_min;
     uint32_t qps_total; /* QPs of all peers together (kept in k3) */
+    unsigned weights;   /* bits of k3_weight_format_t that a gate lets pass; 0: any */
 } k3_limits_t;
 
 #define K3_DOORBELL_NEVER UINT32_MAX
@@ -197,9 +199,10 @@ typedef struct k3_profile {
     bool                 spans_ep;         /* ep is forced to tp; fast path */
     bool                 combine_complete; /* nothing is left to reduce after combine */
     k3_dispatch_layout_t layout;
+    const char          *own_runner;       /* the kernel brings its GEMMs along: the runner (and its
+                                        variants) that stands for them, no other; NULL: any that
+                                        takes the layout */
     bool                 context_parallel; /* allowed with cp > 1 by upstream */
-    const char *runner; /* the only one: the kernel that also moves the rows; NULL: any that accepts
-                           the layout */
 
     /* rows on the wire */
     k3_copy_rule_t copy, combine_copy;
@@ -343,13 +346,14 @@ k3_status_t k3_profile_qps(const k3_profile_t *p, uint32_t ranks, uint32_t exper
 
 /* The facts that the limits are held against. */
 typedef struct k3_limit_facts {
-    const char     *model;
-    uint32_t        topk, width, experts, ranks, ranks_per_node, nodes, dp;
-    uint32_t        intermediate; /* 0: not looked at */
-    uint64_t        max_tokens;
-    k3_format_t     dispatch_format, combine_format;
-    bool            p2p;
-    k3_generation_t generation;
+    const char        *model;
+    uint32_t           topk, width, experts, ranks, ranks_per_node, nodes, dp;
+    uint32_t           intermediate; /* 0: not looked at */
+    uint64_t           max_tokens;
+    k3_format_t        dispatch_format, combine_format;
+    k3_weight_format_t weights; /* of the experts */
+    bool               p2p;
+    k3_generation_t    generation;
 } k3_limit_facts_t;
 
 /* K3_ERR_UNSUPPORTED naming backend, rule, limit and value when the profile cannot carry this. */

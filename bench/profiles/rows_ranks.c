@@ -44,7 +44,8 @@ static const k3_profile_t rows[] = {
      .buffer_formula = K3_BUFFER_DEEPEP_V2,
      .fault = K3_FAULT_TRAP,
      .timeout_s = 100.0,
-     .limits = {.lifted = K3_LIFTS,
+     .limits = {.lifted = K3_LIFTS | K3_LIFT_WEIGHTS,
+                .weights = K3_BIT(K3_WEIGHT_FP8_B128), /* sglang's validation; newer: [1, 32] too */
                 .topk = 32,
                 .width_unit = 256,
                 .ranks = 1024,

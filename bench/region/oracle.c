@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/plan/buffers.h"
+#include "bench/plan/shared.h"
 #include "bench/region/oracle_codec.h"
 #include "bench/region/oracle_internal.h"
 #include "harness/base/memory.h"
@@ -30,13 +32,14 @@ struct k3_oracle {
     size_t                   count;
     k3_check_t              *check;
     /* work space, [batch][width] unless stated */
-    uint16_t *bits;         /* [width] one row */
-    float    *want, *got;   /* [width] one row */
-    float    *term;         /* [width] one row */
-    float    *in, *hidden;  /* what a dense layer reads */
-    double   *out, *out2;   /* what it gives */
-    float    *routed, *sum; /* parts of the output */
-    uint16_t *combined;     /* wanted combined rows */
+    uint16_t *bits;           /* [width] one row */
+    float    *want, *got;     /* [width] one row */
+    float    *term;           /* [width] one row */
+    float    *in, *hidden;    /* what a dense layer reads */
+    double   *out, *out2;     /* what it gives */
+    float    *routed, *total; /* parts of the output */
+    float    *sum;            /* of a part of the shared expert */
+    uint16_t *combined;       /* wanted combined rows */
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -70,6 +73,7 @@ static k3_status_t allocate(k3_oracle_t *o, k3_error_t *err)
         k3_alloc("oracle: rows", all, sizeof(double), &o->out2, err) != K3_OK ||
         k3_alloc("oracle: rows", all, sizeof(float), &o->routed, err) != K3_OK ||
         k3_alloc("oracle: rows", all, sizeof(float), &o->sum, err) != K3_OK ||
+        k3_alloc("oracle: rows", all, sizeof(float), &o->total, err) != K3_OK ||
         k3_alloc("oracle: rows", all, 2, &o->combined, err) != K3_OK) {
         return err->status;
     }
@@ -109,6 +113,7 @@ void k3_oracle_destroy(k3_oracle_t *o)
     }
     k3_oracle_combine_destroy(o->combine);
     k3_free(o->combined);
+    k3_free(o->total);
     k3_free(o->sum);
     k3_free(o->routed);
     k3_free(o->out2);
@@ -223,7 +228,7 @@ static void diagnose(k3_oracle_t *o, size_t i, k3_stage_t stage, size_t n, compa
     if (stage == K3_STAGE_COMBINED) {
         diagnose_combined(o, i, text);
     } else if (stage == K3_STAGE_OUTPUT && o->model->shared > 0) {
-        k3_oracle_diagnose_shared(n, o->routed + i * n, o->sum + i * n, o->got, text);
+        k3_oracle_diagnose_shared(n, o->routed + i * n, o->total + i * n, o->got, text);
     }
     if (text[0] == '\0' && c.element <= o->limits.element[stage]) {
         snprintf(text, K3_DIAGNOSIS_TEXT,
@@ -473,30 +478,57 @@ static void add_shared_part(k3_oracle_t *o, const size_t *picked, size_t n, uint
     }
 }
 
-/* sum[i]: the shared expert's output of the rows picked: whole where each rank keeps all of it,
- * else added up over the slices of the ranks in their order. */
-static void make_shared(k3_oracle_t *o, const size_t *picked, size_t n)
+static void round_sums(k3_oracle_t *o, const size_t *picked, size_t n, float *sum)
 {
-    uint32_t parts = o->cell->path.fast ? 1 : o->cell->layout.tp;
-    size_t   hidden = o->model->hidden;
+    size_t hidden = o->model->hidden;
 
-    for (size_t p = 0; p < n; p++) {
-        memset(o->sum + picked[p] * hidden, 0, hidden * sizeof(float));
-    }
-    load_x(o, picked, n);
-    for (uint32_t part = 0; part < parts; part++) {
-        uint32_t begin, end;
-
-        k3_layout_slice(o->model->shared, 16, parts, part, &begin, &end);
-        add_shared_part(o, picked, n, begin, end);
-    }
     for (size_t p = 0; p < n; p++) {
         for (size_t j = 0; j < hidden; j++) {
-            float *value = &o->sum[picked[p] * hidden + j];
+            float *value = &sum[picked[p] * hidden + j];
 
             *value = (float)k3_oracle_round_bf16((double)*value);
         }
     }
+}
+
+static void clear_sums(k3_oracle_t *o, const size_t *picked, size_t n, float *sum)
+{
+    for (size_t p = 0; p < n; p++) {
+        memset(sum + picked[p] * o->model->hidden, 0, o->model->hidden * sizeof(float));
+    }
+}
+
+/* sum[i]: the shared expert's output of the rows picked: whole where each rank keeps all of it,
+ * else added up over the slices of the ranks in their order. With a reduce-scatter over cp those of
+ * the ranks of a cp group are added and rounded first. */
+static void make_shared(k3_oracle_t *o, const size_t *picked, size_t n)
+{
+    const k3_layout_t *l = &o->cell->layout;
+    uint32_t           parts = k3_shared_parts(o->cell);
+    uint32_t           inner = k3_splits_context(o->cell) ? l->cp : 1;
+    size_t             hidden = o->model->hidden;
+
+    clear_sums(o, picked, n, o->total);
+    load_x(o, picked, n);
+    for (uint32_t outer = 0; outer < parts / inner; outer++) {
+        uint32_t first =
+            inner == 1 ? outer : outer / l->attn_tp * l->cp * l->attn_tp + outer % l->attn_tp;
+
+        clear_sums(o, picked, n, o->sum);
+        for (uint32_t c = 0; c < inner; c++) {
+            uint32_t begin, end;
+
+            k3_layout_slice(o->model->shared, 16, parts, first + c * l->attn_tp, &begin, &end);
+            add_shared_part(o, picked, n, begin, end);
+        }
+        round_sums(o, picked, n, o->sum);
+        for (size_t p = 0; p < n; p++) {
+            for (size_t j = 0; j < hidden; j++) {
+                o->total[picked[p] * hidden + j] += o->sum[picked[p] * hidden + j];
+            }
+        }
+    }
+    round_sums(o, picked, n, o->total);
 }
 
 static void check_output(k3_oracle_t *o)
@@ -522,7 +554,7 @@ static void check_output(k3_oracle_t *o)
         size_t at = picked[p] * hidden;
 
         for (size_t j = 0; j < hidden; j++) {
-            float both = shared ? o->routed[at + j] + o->sum[at + j] : o->routed[at + j];
+            float both = shared ? o->routed[at + j] + o->total[at + j] : o->routed[at + j];
 
             o->want[j] = (float)k3_oracle_round_bf16((double)both);
         }

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/plan/buffers.h"
 #include "bench/region/oracle_codec.h"
 #include "bench/region/oracle_internal.h"
 #include "harness/base/memory.h"
@@ -138,6 +139,8 @@ static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_ro
             c->rule,
         ranks ? cell->layout.ep : 0,
         ranks ? cell->layout.moe_tp : 0,
+        ranks ? cell->layout.cp : 0,
+        ranks ? cell->layout.attn_tp : 0,
     };
     k3_oracle_key_t key = {0, 0};
 
@@ -293,6 +296,9 @@ static void run_experts(k3_oracle_combine_t *c, size_t pairs)
     }
 }
 
+static void sum_over_context(const k3_oracle_combine_t *c, const k3_measured_row_t *row, size_t i,
+                             float *sum);
+
 /* --- the sums -------------------------------------------------------------------------------- */
 
 /* sum += weight * y, product and sum rounded to f32 each. By way of f64, which changes neither and
@@ -379,6 +385,10 @@ static void sum_over_ranks(const k3_oracle_combine_t *c, const k3_measured_row_t
     size_t n = c->cell->model.latent;
     float *part = sum + n;
 
+    if (k3_splits_context(c->cell)) {
+        sum_over_context(c, row, i, sum);
+        return;
+    }
     memset(sum, 0, n * sizeof(float));
     for (uint32_t rank = 0; rank < c->cell->layout.tp; rank++) {
         sum_of_rank(c, row, i, rank, part);
@@ -423,6 +433,32 @@ void k3_oracle_combine_run(k3_oracle_combine_t *c, const k3_measured_row_t *cons
         if (!c->known[i]) {
             combine_row(c, rows[i], i, want + i * latent);
             k3_oracle_cache_put(key_of(c, rows[i]), latent, want + i * latent);
+        }
+    }
+}
+
+/* The ranks of a cp group are added and rounded first, then the cp groups in their order. */
+static void sum_over_context(const k3_oracle_combine_t *c, const k3_measured_row_t *row, size_t i,
+                             float *sum)
+{
+    const k3_layout_t *l = &c->cell->layout;
+    size_t             n = c->cell->model.latent;
+    float             *part = sum + n, *inner = part + n;
+
+    memset(sum, 0, n * sizeof(float));
+    for (uint32_t outer = 0; outer < l->dp * l->attn_tp; outer++) {
+        uint32_t first = outer / l->attn_tp * l->cp * l->attn_tp + outer % l->attn_tp;
+
+        memset(inner, 0, n * sizeof(float));
+        for (uint32_t cp = 0; cp < l->cp; cp++) {
+            sum_of_rank(c, row, i, first + cp * l->attn_tp, part);
+            for (size_t j = 0; j < n; j++) {
+                inner[j] += part[j];
+            }
+        }
+        round_row(n, inner);
+        for (size_t j = 0; j < n; j++) {
+            sum[j] += inner[j];
         }
     }
 }

@@ -10,7 +10,8 @@
  *   latent    one bf16 flip: 2^-7
  *   combined  the flip of the sum, 2^-7; the flip of an expert's output, 2^-7 times the expert's share of
  *             the row (weights of about 1/K give terms of about 1/sqrt(K) of the row's rms; half as much
- *             again for unequal weights); where ranks round their own sums, once more; and a flip of one
+ *             again for unequal weights); where ranks round their own sums, once more, and where the
+ *             sums of cp groups are rounded on the way, once more again; and a flip of one
  *             value of the middle. That value is up to 4 times the rms, moves by one step of the middle's
  *             format and meets a weight of up to 3.1 times the rms, one of I products.
  *   output    flips of the routed part, the shared part and their sum, each value up to two to three
@@ -25,6 +26,7 @@
  * twice then (seen on tiny, 46,000 rows: 2.6 % of a row at most; the limit for one flip is 2.0 %). */
 #include <math.h>
 
+#include "bench/plan/buffers.h"
 #include "bench/region/oracle_internal.h"
 
 static const double ulp = 0x1p-7; /* largest step between bf16 values, relative */
@@ -71,6 +73,9 @@ static void combined_limits(const k3_cell_t *cell, k3_oracle_limits_t *limits)
     limits->element[K3_STAGE_COMBINED] =
         0.002 + ulp * (1.0 + roundings * share) + 3.1 * flips * middle;
     limits->row[K3_STAGE_COMBINED] = 0.002 + flips * middle;
+    if (k3_splits_context(cell) && k3_oracle_combine_rule(cell) == K3_RULE_RANKS) {
+        limits->element[K3_STAGE_COMBINED] += ulp * share;
+    }
     if (cell->combine_format != K3_FORMAT_BF16) { /* a flip may move a group's scale */
         limits->element[K3_STAGE_COMBINED] += 3.0 * share * typical_step(cell->combine_format);
         limits->row[K3_STAGE_COMBINED] += 0.1 * share * typical_step(cell->combine_format);

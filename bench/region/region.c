@@ -1,47 +1,7 @@
 /* One iteration of the region, phase by phase. */
-#include "bench/region/region.h"
-
 #include <string.h>
 
-/* --- before the router ----------------------------------------------------------------------- */
-
-static void attention_fast(k3_region_t *r)
-{
-    uint16_t *partial = r->buffer[K3_BUF_PARTIAL];
-
-    if (!r->cell->path.sp_moe) {
-        r->x = partial; /* attn_tp 1: the rows are complete and the rank's own */
-        return;
-    }
-    k3_span_begin(&r->spans, K3_PHASE_ATTN_REDUCE_SCATTER);
-    r->x = r->buffer[K3_BUF_X];
-    k3_reduce_scatter(&r->attn, r->kernels, partial, r->attn_share, r->buffer[K3_BUF_EXCHANGE],
-                      r->x);
-    k3_span_end(&r->spans, K3_PHASE_ATTN_REDUCE_SCATTER);
-}
-
-static void attention_fallback(k3_region_t *r)
-{
-    const k3_layout_t *l = &r->cell->layout;
-    uint64_t           h = r->cell->model.hidden;
-    uint16_t          *partial = r->buffer[K3_BUF_PARTIAL];
-    uint32_t           rank = (uint32_t)r->world->rank;
-    uint64_t           first = l->first_row[rank] - l->first_row[k3_layout_group_first(l, rank)];
-
-    if (l->attn_tp > 1) {
-        k3_span_begin(&r->spans, K3_PHASE_ATTN_ALL_REDUCE);
-        k3_all_reduce(&r->attn, r->kernels, partial, r->group_slots * h,
-                      r->buffer[K3_BUF_EXCHANGE]);
-        k3_span_end(&r->spans, K3_PHASE_ATTN_ALL_REDUCE);
-    }
-    r->x = partial;
-    if (l->groups > 1) {
-        k3_span_begin(&r->spans, K3_PHASE_DP_GATHER);
-        r->x = r->buffer[K3_BUF_X];
-        k3_all_gather(&r->all, partial + first * h, r->row_share, r->x);
-        k3_span_end(&r->spans, K3_PHASE_DP_GATHER);
-    }
-}
+#include "bench/region/region_internal.h"
 
 /* --- router and projections ------------------------------------------------------------------ */
 
@@ -75,29 +35,6 @@ static void latent_down(k3_region_t *r)
     r->latent = r->buffer[K3_BUF_LATENT];
     k3_dense_run(r->weights->down, r->x, r->rows, NULL, r->latent);
     k3_span_end(&r->spans, K3_PHASE_LATENT_DOWN);
-}
-
-/* Whole on the fast path; on the fallback this rank's slice, a partial sum. */
-static void shared_expert(k3_region_t *r, uint16_t *out)
-{
-    const k3_weights_t *w = r->weights;
-    uint64_t            n = r->rows, h = r->cell->model.hidden;
-    uint32_t            begin, end, width;
-    uint16_t           *gate = r->buffer[K3_BUF_SHARED_MID];
-
-    k3_shared_slice(r->cell, (uint32_t)r->world->rank, &begin, &end);
-    width = end - begin;
-    k3_span_begin(&r->spans, K3_PHASE_SHARED_EXPERT);
-    if (width > 0) {
-        k3_dense_run(w->shared_gate, r->x, n, NULL, gate);
-        k3_dense_run(w->shared_up, r->x, n, NULL, gate + n * width);
-        r->kernels->activate(r->cell->model.activation, gate, gate + n * width, n * width,
-                             gate + 2 * n * width);
-        k3_dense_run(w->shared_down, gate + 2 * n * width, n, NULL, out);
-    } else {
-        memset(out, 0, n * h * sizeof(uint16_t));
-    }
-    k3_span_end(&r->spans, K3_PHASE_SHARED_EXPERT);
 }
 
 /* --- dispatch, experts, combine -------------------------------------------------------------- */
@@ -248,25 +185,8 @@ static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
 
 /* --- after the combine ----------------------------------------------------------------------- */
 
-/* Latent partial sums and the shared expert's lie in one buffer and are reduced together. A
- * complete combine is left out, unless a historical rule reduces it again. */
-static void reduce_tp(k3_region_t *r)
-{
-    uint64_t latent = r->rows * r->cell->model.latent;
-    uint64_t shared = r->cell->model.shared > 0 ? r->rows * r->cell->model.hidden : 0;
-    uint64_t skip = r->cell->path.reduce_latent ? 0 : latent;
-
-    if (r->all.size == 1 || latent + shared == skip) {
-        return;
-    }
-    k3_span_begin(&r->spans, K3_PHASE_TP_ALL_REDUCE);
-    k3_all_reduce(&r->all, r->kernels, r->combined + skip, latent + shared - skip,
-                  r->buffer[K3_BUF_EXCHANGE]);
-    k3_span_end(&r->spans, K3_PHASE_TP_ALL_REDUCE);
-}
-
 /* Norm after the full reduction, up projection, and the shared expert added once. */
-static void latent_up(k3_region_t *r, const uint16_t *shared)
+static void latent_up(k3_region_t *r)
 {
     const k3_model_t *m = &r->cell->model;
     uint16_t         *normed = r->buffer[K3_BUF_NORMED];
@@ -275,68 +195,39 @@ static void latent_up(k3_region_t *r, const uint16_t *shared)
     r->y = r->combined;
     if (m->latent_step) {
         r->y = r->buffer[K3_BUF_ROUTED];
-        for (uint64_t i = 0; i < r->rows; i++) {
+        for (uint64_t i = 0; i < r->kept; i++) {
             r->kernels->rms_norm(r->combined + i * m->latent,
                                  r->weights->tensor[K3_TENSOR_LATENT_NORM], m->latent, 1e-5f,
                                  normed + i * m->latent);
         }
-        k3_dense_run(r->weights->up, normed, r->rows, NULL, r->y);
+        k3_dense_run(r->weights->up, normed, r->kept, NULL, r->y);
     }
     if (m->shared > 0) {
         /* Without a latent step the combined rows stay as they are, for the check. */
-        r->kernels->add(r->y, shared, r->rows * m->hidden, r->buffer[K3_BUF_ROUTED]);
+        r->kernels->add(r->y, k3_region_shared_out(r, r->kept), r->kept * m->hidden,
+                        r->buffer[K3_BUF_ROUTED]);
         r->y = r->buffer[K3_BUF_ROUTED];
     }
     k3_span_end(&r->spans, K3_PHASE_LATENT_UP);
-}
-
-static void restore(k3_region_t *r)
-{
-    const k3_layout_t *l = &r->cell->layout;
-    uint32_t           rank = (uint32_t)r->world->rank;
-    uint64_t           h = r->cell->model.hidden;
-    uint64_t           first = l->first_row[k3_layout_group_first(l, rank)];
-
-    r->restored = r->y;
-    if (r->cell->path.sp_moe) {
-        k3_span_begin(&r->spans, K3_PHASE_ALL_GATHER);
-        r->restored = r->buffer[K3_BUF_OUTPUT];
-        k3_all_gather(&r->attn, r->y, r->attn_share, r->restored);
-        k3_span_end(&r->spans, K3_PHASE_ALL_GATHER);
-    } else if (!r->cell->path.fast && l->groups > 1) {
-        k3_span_begin(&r->spans, K3_PHASE_DP_SCATTER);
-        r->restored = r->buffer[K3_BUF_OUTPUT];
-        memcpy(r->restored, r->y + first * h, r->group_rows * h * sizeof(uint16_t));
-        k3_span_end(&r->spans, K3_PHASE_DP_SCATTER);
-    }
 }
 
 /* --- components ------------------------------------------------------------------------------ */
 
 static k3_status_t run_region(k3_region_t *r, k3_error_t *err)
 {
-    uint16_t *shared = r->cell->path.fast ? r->buffer[K3_BUF_SHARED]
-                                          : r->combined + r->rows * r->cell->model.latent;
-
     k3_span_begin(&r->spans, K3_PHASE_REGION);
-    if (r->cell->path.fast) {
-        attention_fast(r);
-    } else {
-        attention_fallback(r);
-    }
+    k3_region_attention(r);
     route(r);
     latent_down(r);
-    if (r->cell->model.shared > 0) {
-        shared_expert(r, shared);
+    if (!r->cell->shared_overlap) { /* else the engine calls it inside its dispatch */
+        k3_region_shared(r);
     }
     if (exchange(r, err) != K3_OK) {
         return err->status;
     }
-    if (!r->cell->path.fast) {
-        reduce_tp(r);
-    }
-    latent_up(r, shared);
-    restore(r);
+    k3_region_reduce(r);
+    latent_up(r);
+    k3_region_restore(r);
     k3_span_end(&r->spans, K3_PHASE_REGION);
     return K3_OK;
 }

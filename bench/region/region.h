@@ -28,21 +28,26 @@ typedef struct k3_region {
     const k3_kernels_t    *kernels;
     const k3_engine_ops_t *ops;
     void                  *engine;
-    k3_group_t             attn, all;              /* the attention group, and all ranks */
+    k3_group_t             attn, all; /* the attention group, and all ranks */
+    k3_group_t             cp;        /* same place in the attention groups of one DP group */
+    k3_group_t             same_cp;   /* all ranks with the same cp index */
     uint64_t              *attn_share, *row_share; /* units of each rank: of the group, of all */
-    k3_weights_t          *weights;                /* of the caller */
-    void                  *buffer[K3_BUF_COUNT];
-    int32_t               *routed_ids;  /* [front rows][K] of the routing, computed at set-up */
-    uint64_t               rows;        /* front rows that are real */
-    uint64_t   group_rows, group_slots; /* of the attention group, without / with padding */
-    k3_spans_t spans;
-    k3_wait_t *waits[K3_TRAFFIC_COUNT]; /* [R] */
-    k3_fault_t fault;
-    double     setup_queue_pairs_us;
-    uint64_t   allocated_bytes; /* by this process when the region was ready, the block included;
+    uint64_t     *cp_share, *sum_share; /* [cp] units: rows gathered, sums scattered back */
+    k3_weights_t *weights;              /* of the caller */
+    void         *buffer[K3_BUF_COUNT];
+    int32_t      *routed_ids;              /* [front rows][K] of the routing, computed at set-up */
+    uint64_t      rows;                    /* front rows that are real */
+    uint64_t      group_rows, group_slots; /* of the attention group, without / with padding */
+    uint64_t      kept;     /* rows from the sums on: all front rows, or those of the cp index */
+    uint64_t      group_at; /* where the group's rows begin among the kept ones, on the fallback */
+    k3_spans_t    spans;
+    k3_wait_t    *waits[K3_TRAFFIC_COUNT]; /* [R] */
+    k3_fault_t    fault;
+    double        setup_queue_pairs_us;
+    uint64_t      allocated_bytes; /* by this process when the region was ready, the block included;
                                  without the work space of the dense library */
-    bool       stand_in;        /* the component's experts are y = x * factor */
-    float     *factors;         /* [local experts] */
+    bool          stand_in;        /* the component's experts are y = x * factor */
+    float        *factors;         /* [local experts] */
 
     /* Where the values of the last iteration lie; NULL: the component does not make them. */
     uint16_t *x, *latent, *combined, *y, *restored;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "bench/region/inputs.h"
-#include "bench/region/region.h"
+#include "bench/region/region_internal.h"
 #include "harness/base/memory.h"
 
 /* --- tables ---------------------------------------------------------------------------------- */
@@ -27,7 +27,9 @@ static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
     }
     if (k3_alloc("shares", r->cell->layout.attn_tp, sizeof(uint64_t), &r->attn_share, err) !=
             K3_OK ||
-        k3_alloc("shares", ranks, sizeof(uint64_t), &r->row_share, err) != K3_OK) {
+        k3_alloc("shares", ranks, sizeof(uint64_t), &r->row_share, err) != K3_OK ||
+        k3_alloc("shares", r->cell->layout.cp, sizeof(uint64_t), &r->cp_share, err) != K3_OK ||
+        k3_alloc("shares", r->cell->layout.cp, sizeof(uint64_t), &r->sum_share, err) != K3_OK) {
         return err->status;
     }
     r->logits = r->buffer[K3_BUF_LOGITS];
@@ -52,6 +54,28 @@ static void fill_shares(k3_region_t *r)
     }
     for (uint32_t i = 0; i < l->tp; i++) {
         r->row_share[i] = l->rows[i] * units;
+    }
+}
+
+/* Rows that the cp group gathers, and units of the sums that come back for them. */
+static void fill_context(k3_region_t *r)
+{
+    const k3_layout_t *l = &r->cell->layout;
+    uint32_t           rank = (uint32_t)r->world->rank;
+    uint32_t           first = rank / (l->cp * l->attn_tp) * l->cp * l->attn_tp;
+    uint64_t           summed = (r->cell->path.reduce_latent ? r->cell->model.latent : 0) +
+                      (r->cell->shared == K3_SHARED_TP ? r->cell->model.hidden : 0);
+
+    r->kept = r->rows;
+    r->group_at = l->first_row[k3_layout_group_first(l, rank)];
+    for (uint32_t c = 0; c < l->cp; c++) {
+        r->cp_share[c] =
+            k3_layout_group_rows(l, first + c * l->attn_tp) * (r->cell->model.hidden / K3_UNIT);
+        r->sum_share[c] = k3_layout_cp_rows(l, c) * (summed / K3_UNIT);
+    }
+    if (k3_splits_context(r->cell)) {
+        r->kept = k3_layout_cp_rows(l, k3_layout_cp_rank(l, rank));
+        r->group_at = k3_layout_cp_first(l, rank);
     }
 }
 
@@ -92,6 +116,11 @@ static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
 
 /* --- engine ---------------------------------------------------------------------------------- */
 
+static void run_shared(void *region)
+{
+    k3_region_shared(region);
+}
+
 static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *options,
                                  k3_error_t *err)
 {
@@ -109,6 +138,8 @@ static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *opti
           .slow_peer = slow ? f->slow_dst : -1,
           .slow_qp = slow ? f->slow_qp : 0,
           .slow_factor = slow ? f->slow_factor : 1.0,
+          .after_send = r->cell->shared_overlap ? run_shared : NULL,
+          .after_send_arg = r,
     };
     uint64_t begin = k3_clock_now();
 
@@ -135,17 +166,33 @@ static k3_status_t setup_local(k3_region_t *r, const k3_region_options_t *option
         return err->status;
     }
     fill_shares(r);
+    fill_context(r);
     return K3_OK;
+}
+
+static k3_status_t create_groups(k3_region_t *r, k3_error_t *err)
+{
+    const k3_layout_t *l = &r->cell->layout;
+    int                rank = r->world->rank;
+    uint32_t place = (uint32_t)rank % l->attn_tp, dp = k3_layout_dp_rank(l, (uint32_t)rank);
+
+    k3_group_create(r->world->comm, (int)k3_layout_group(l, (uint32_t)rank), rank, &r->attn, err);
+    k3_group_create(r->world->comm, 0, rank, &r->all, err);
+    if (k3_splits_context(r->cell)) {
+        k3_group_create(r->world->comm, (int)(dp * l->attn_tp + place), rank, &r->cp, err);
+        k3_group_create(r->world->comm, (int)k3_layout_cp_rank(l, (uint32_t)rank), rank,
+                        &r->same_cp, err);
+    }
+    return k3_world_agree(r->world, err);
 }
 
 k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
                              const k3_region_options_t *options, k3_region_t *region,
                              k3_error_t *err)
 {
-    uint32_t group = k3_layout_group(&cell->layout, (uint32_t)world->rank);
-
     memset(region, 0, sizeof(*region));
     region->attn.comm = region->all.comm = MPI_COMM_NULL;
+    region->cp.comm = region->same_cp.comm = MPI_COMM_NULL;
     region->cell = cell;
     region->weights = options->weights;
     region->world = world;
@@ -157,13 +204,9 @@ k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
         options->fault.stall_rank == world->rank ? options->fault.stall_phase : -1;
     region->spans.stall_ms = options->fault.stall_ms;
     setup_local(region, options, err);
-    if (k3_world_agree(world, err) == K3_OK) {
-        k3_group_create(world->comm, (int)group, world->rank, &region->attn, err);
-        k3_group_create(world->comm, 0, world->rank, &region->all, err);
-        if (k3_world_agree(world, err) == K3_OK) {
-            create_engine(region, options, err);
-            k3_world_agree(world, err);
-        }
+    if (k3_world_agree(world, err) == K3_OK && create_groups(region, err) == K3_OK) {
+        create_engine(region, options, err);
+        k3_world_agree(world, err);
     }
     if (err->status != K3_OK) {
         k3_region_destroy(region);
@@ -176,10 +219,14 @@ void k3_region_destroy(k3_region_t *r)
     if (r->engine != NULL) {
         r->ops->destroy(r->engine);
     }
+    k3_group_destroy(&r->same_cp);
+    k3_group_destroy(&r->cp);
     k3_group_destroy(&r->all);
     k3_group_destroy(&r->attn);
     k3_free(r->factors);
     k3_free(r->routed_ids);
+    k3_free(r->sum_share);
+    k3_free(r->cp_share);
     k3_free(r->row_share);
     k3_free(r->attn_share);
     for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
@@ -189,7 +236,7 @@ void k3_region_destroy(k3_region_t *r)
         k3_free(r->buffer[b]);
     }
     memset(r, 0, sizeof(*r));
-    r->attn.comm = r->all.comm = MPI_COMM_NULL;
+    r->attn.comm = r->all.comm = r->cp.comm = r->same_cp.comm = MPI_COMM_NULL;
 }
 
 /* --- inputs ---------------------------------------------------------------------------------- */

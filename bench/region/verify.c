@@ -39,6 +39,18 @@ void k3_verify_close(k3_verify_t *v)
     memset(v, 0, sizeof(*v));
 }
 
+/* Own row i among the rows that were kept from the sums on. */
+static uint64_t kept_row(const k3_region_t *r, uint64_t i)
+{
+    const k3_layout_t *l = &r->cell->layout;
+    uint32_t           rank = (uint32_t)r->world->rank;
+
+    if (r->cell->path.fast) {
+        return i;
+    }
+    return r->group_at + l->first_row[rank] - l->first_row[k3_layout_group_first(l, rank)] + i;
+}
+
 /* The measured values of own row i. On the fallback the front holds all global rows. */
 static void view_row(const k3_verify_t *v, uint64_t i, uint64_t payload, k3_measured_row_t *row)
 {
@@ -46,6 +58,7 @@ static void view_row(const k3_verify_t *v, uint64_t i, uint64_t payload, k3_meas
     const k3_model_t  *m = &r->cell->model;
     uint64_t           first = r->cell->layout.first_row[r->world->rank];
     uint64_t           at = r->cell->path.fast ? i : first + i;
+    uint64_t           kept = kept_row(r, i);
     bool               whole = r->cell->component == K3_COMPONENT_REGION;
 
     *row = (k3_measured_row_t){
@@ -58,8 +71,8 @@ static void view_row(const k3_verify_t *v, uint64_t i, uint64_t payload, k3_meas
         .latent = r->latent + at * m->latent,
         /* Partial sums are not looked at: only the whole region reduces them. */
         .combined =
-            whole || r->cell->profile->combine_complete ? r->combined + at * m->latent : NULL,
-        .output = whole ? r->y + at * m->hidden : NULL,
+            whole || r->cell->profile->combine_complete ? r->combined + kept * m->latent : NULL,
+        .output = whole ? r->y + kept * m->hidden : NULL,
     };
 }
 
@@ -96,7 +109,7 @@ static void check_restored(k3_verify_t *v, uint64_t payload)
     uint32_t           rank = (uint32_t)r->world->rank, h = r->cell->model.hidden;
     uint32_t           first = k3_layout_group_first(l, rank);
     uint64_t           own = l->first_row[rank] - l->first_row[first];
-    uint64_t           at = r->cell->path.fast ? 0 : l->first_row[rank];
+    uint64_t           at = kept_row(r, 0);
 
     for (uint32_t a = 0; a < l->attn_tp; a++) {
         v->counts[a] = (int)l->rows[first + a];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/plan/buffers.h"
+#include "bench/plan/shared.h"
 #include "harness/base/memory.h"
 #include "harness/mpi/clock.h"
 #include "harness/mpi/watchdog.h"
@@ -145,10 +146,11 @@ static k3_status_t fill_front(const k3_cell_t *cell, uint64_t rows, k3_weights_t
     return K3_OK;
 }
 
-static k3_status_t fill_shared(const k3_cell_t *cell, uint32_t rank, uint64_t rows, k3_weights_t *w,
+static k3_status_t fill_shared(const k3_cell_t *cell, uint32_t rank, k3_weights_t *w,
                                k3_error_t *err)
 {
     const k3_model_t *m = &cell->model;
+    uint64_t          rows = k3_shared_rows(cell, rank);
     uint32_t          begin, end;
 
     k3_shared_slice(cell, rank, &begin, &end);
@@ -176,11 +178,12 @@ static void write_key(const k3_cell_t *cell, uint32_t rank, char key[K3_WEIGHTS_
 {
     const k3_layout_t *l = &cell->layout;
 
-    snprintf(key, K3_WEIGHTS_KEY_MAX, "%s s%llu ep%u.%u.%u rows%llu %s%s%s", cell->model.name,
-             (unsigned long long)cell->seed, l->ep, l->moe_tp, rank,
+    snprintf(key, K3_WEIGHTS_KEY_MAX, "%s s%llu ep%u.%u.%u rows%llu.%llu %s%s%s%u",
+             cell->model.name, (unsigned long long)cell->seed, l->ep, l->moe_tp, rank,
              (unsigned long long)k3_front_rows(cell, rank),
+             (unsigned long long)k3_shared_rows(cell, rank),
              k3_needs_experts(cell) ? "experts " : "", k3_needs_dense(cell) ? "dense " : "",
-             cell->path.fast ? "whole" : "cut");
+             k3_shared_names[cell->shared], k3_shared_parts(cell));
 }
 
 void k3_weights_release(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights)
@@ -207,7 +210,7 @@ k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t
     }
     if ((k3_needs_experts(cell) && fill_experts(cell, rank, weights, err) != K3_OK) ||
         (k3_needs_dense(cell) && (fill_front(cell, rows, weights, err) != K3_OK ||
-                                  fill_shared(cell, rank, rows, weights, err) != K3_OK))) {
+                                  fill_shared(cell, rank, weights, err) != K3_OK))) {
         k3_weights_destroy(weights);
         return err->status;
     }

@@ -33,7 +33,7 @@ static json_t *record_model(const k3_model_t *m)
                      "experts", (int)m->experts, "topk", (int)m->topk, "intermediate",
                      (int)m->intermediate, "shared", (int)m->shared, "activation",
                      m->activation == K3_ACT_SITU ? "situ" : "swiglu", "weights",
-                     m->weights == K3_WEIGHT_MXFP4 ? "mxfp4" : "fp8_b128");
+                     k3_weight_format_names[m->weights]);
 }
 
 static json_t *record_layout(const k3_cell_t *cell)
@@ -78,22 +78,40 @@ static json_t *record_tokens(const k3_cell_t *cell)
     return tokens;
 }
 
+/* Where numbers are rounded, in words too: a reader need not know the code. */
+static json_t *record_recipe(const k3_cell_t *cell)
+{
+    const k3_recipe_t *recipe = &cell->runner->recipe;
+    char               points[K3_RECIPE_POINTS][K3_RECIPE_TEXT];
+    json_t            *list = json_array();
+
+    k3_recipe_points(recipe, points);
+    for (int i = 0; i < K3_RECIPE_POINTS; i++) {
+        json_array_append_new(list, json_string(points[i]));
+    }
+    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:o}", "runner", cell->runner->name, "name",
+                     recipe->name, "input", k3_format_names[recipe->input], "round_gate_up",
+                     recipe->round_gate_up, "middle", k3_format_names[recipe->middle],
+                     "rows_converted", k3_runner_converts(cell->runner, cell->dispatch_format),
+                     "points", list);
+}
+
 /* What the cell is executed with: profile, precision, queue pairs. */
 static json_t *record_choices(const k3_cell_t *cell)
 {
-    const k3_recipe_t *recipe = &cell->runner->recipe;
-
-    return json_pack(
-        "{s:s, s:s, s:s, s:{s:s, s:s, s:b, s:s}, s:i, s:i, s:b, s:s, s:b, s:o, s:o, s:o}", "engine",
+    json_t *choices = json_pack(
+        "{s:s, s:s, s:s, s:o, s:i, s:i, s:b, s:s, s:b, s:o, s:o, s:o}", "engine",
         k3_engine_name(cell->profile->engine), "dispatch_dtype",
         k3_format_names[cell->dispatch_format], "combine_dtype",
-        k3_format_names[cell->combine_format], "recipe", "runner", cell->runner->name, "input",
-        k3_format_names[recipe->input], "round_gate_up", recipe->round_gate_up, "middle",
-        k3_format_names[recipe->middle], "qps_per_peer", (int)cell->qps.active, "qps_existing",
-        (int)cell->qps.existing, "below_upstream_minimum", cell->qps.what_if, "fabric",
-        cell->fabric == K3_FABRIC_IB ? "ib" : "roce", "p2p", cell->p2p, "tokens_skew",
-        k3_json_string(cell->skew_text), "routing", k3_json_string(cell->routing_text), "seed",
-        seed_value(cell->seed));
+        k3_format_names[cell->combine_format], "recipe", record_recipe(cell), "qps_per_peer",
+        (int)cell->qps.active, "qps_existing", (int)cell->qps.existing, "below_upstream_minimum",
+        cell->qps.what_if, "fabric", cell->fabric == K3_FABRIC_IB ? "ib" : "roce", "p2p", cell->p2p,
+        "tokens_skew", k3_json_string(cell->skew_text), "routing",
+        k3_json_string(cell->routing_text), "seed", seed_value(cell->seed));
+
+    k3_set_text(choices, "shared", k3_shared_names[cell->shared]);
+    k3_set_bool(choices, "shared_overlap", cell->shared_overlap);
+    return choices;
 }
 
 static json_t *record_imbalance(const k3_work_t *w)
@@ -173,7 +191,7 @@ static json_t *record_traffic(const k3_work_t *w)
     return traffic;
 }
 
-static json_t *record_memory(const k3_memory_t *m)
+static json_t *record_memory(const k3_cell_t *cell, const k3_memory_t *m)
 {
     uint64_t rest = k3_add(m->expert_weights, k3_add(m->shared_expert, m->dense_weights));
     json_t  *memory = json_object();
@@ -182,6 +200,8 @@ static json_t *record_memory(const k3_memory_t *m)
     k3_set_count(memory, "block_bytes", m->block);
     k3_set_count(memory, "expert_weights_bytes", m->expert_weights);
     k3_set_count(memory, "shared_expert_bytes", m->shared_expert);
+    k3_set_count(memory, "shared_expert_model_bytes",
+                 k3_mul(m->shared_expert, cell->model.moe_layers));
     k3_set_count(memory, "dense_weights_bytes", m->dense_weights);
     k3_set_count(memory, "total_bytes", m->total);
     return memory;
@@ -208,7 +228,7 @@ json_t *k3_record_plan(const k3_cell_t *cell, const k3_work_t *work, const k3_me
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
         k3_set_null(o, results[i], "not run");
     }
-    json_object_set_new(o, "memory", record_memory(memory));
+    json_object_set_new(o, "memory", record_memory(cell, memory));
     return o;
 }
 
@@ -292,6 +312,8 @@ static json_t *asked_choices(const k3_cell_request_t *q, const k3_profile_t *pro
     } else {
         k3_set_null(choices, "engine", "no such backend");
     }
+    k3_set_text(choices, "shared", text_or(q->shared, "auto"));
+    k3_set_bool(choices, "shared_overlap", strcmp(text_or(q->shared_overlap, "off"), "on") == 0);
     k3_set_text(choices, "dispatch_dtype", text_or(q->dispatch_dtype, "auto"));
     k3_set_text(choices, "combine_dtype", text_or(q->combine_dtype, "auto"));
     k3_set_text(recipe, "runner", text_or(q->runner, "auto"));

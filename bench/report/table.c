@@ -389,6 +389,15 @@ static void note_choices(notes_t *n, const json_t *cell)
     note(n, "%s: rows %s, results %s, runner %s", text_of(cell, "component"),
          text_of(choices, "dispatch_dtype"), text_of(choices, "combine_dtype"),
          text_of(json_object_get(choices, "recipe"), "runner"));
+    if (int_of(json_object_get(cell, "layout"), "cp") > 1) {
+        note(n, "cp %lld", int_of(json_object_get(cell, "layout"), "cp"));
+    }
+    if (strcmp(text_of(choices, "shared"), "sharded") == 0) {
+        note(n, "shared expert sharded");
+    }
+    if (json_is_true(json_object_get(choices, "shared_overlap"))) {
+        note(n, "shared expert inside the dispatch");
+    }
     note(n, "routing %.60s", text_of(choices, "routing"));
     note(n, "path rule %s", text_of(json_object_get(cell, "path"), "rule"));
     note(n, "QPs %lld", int_of(choices, "qps_per_peer"));

@@ -39,7 +39,12 @@ expect out '.models[] | select(.name == "kimi-k3-mini") | [.experts, .topk, .hid
 single list paths --json
 expect_rc 0
 expect out '[.paths[].name] | contains(["registry", "before-35630", "before-36862", "before-37516"])'
-for topic in backends models paths; do
+single list runners --json
+expect_rc 0
+expect out '[.runners[].name] | contains(["marlin", "deep_gemm", "flashinfer_mxfp4", "aiter", "aiter:a8w4", "aiter:a4w4", "triton", "flashinfer_cutlass"])'
+expect out '.runners[] | .recipe | (.points | length) == 5 and (.input | length) > 0 and (.middle_rule | length) > 0'
+expect out '.runners[] | select(.name == "marlin") | .layouts == ["standard"] and .rows == ["bf16"] and (.backends | index("mooncake") == null)'
+for topic in backends runners models paths; do
     single list "$topic"
     expect_rc 0
     cp out text

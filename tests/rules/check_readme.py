@@ -47,7 +47,15 @@ def models(data):
     return table(["model", "H", "L", "E", "K", "I", "S"], rows)
 
 
-TOPICS = {"backends": backends, "paths": paths, "models": models}
+def runners(data):
+    rows = [["`%s`" % r["name"], r["recipe"]["name"], ", ".join(r["rows"]), ", ".join(r["weights"]),
+             ", ".join(r["layouts"]) or "its own kernel",
+             r["recipe"]["input"], "bf16" if r["recipe"]["round_gate_up"] else "f32",
+             r["recipe"]["middle"]] for r in data["runners"]]
+    return table(["runner", "recipe", "rows as is", "weights", "dispatch layouts", "input", "gate, up", "middle"], rows)
+
+
+TOPICS = {"backends": backends, "runners": runners, "paths": paths, "models": models}
 
 
 def main():

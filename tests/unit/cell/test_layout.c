@@ -144,6 +144,25 @@ static void test_cp_groups_and_expert_blocks(void **state)
     k3_layout_destroy(&l);
 }
 
+/* tp_rank = (dp_rank * cp + cp_rank) * attn_tp + attn_tp_rank; groups (0,0) (0,1) (1,0) (1,1). */
+static void test_cp_view(void **state)
+{
+    k3_layout_t l =
+        create("tiny", (k3_layout_request_t){.tp = 8, .dp = 2, .cp = 2, .skew = "7,0,13,3"});
+    static const uint32_t dp[] = {0, 0, 0, 0, 1, 1, 1, 1}, cp[] = {0, 0, 1, 1, 0, 0, 1, 1};
+    static const uint64_t first[] = {0, 0, 0, 0, 7, 7, 0, 0};
+
+    (void)state;
+    for (uint32_t r = 0; r < 8; r++) {
+        assert_int_equal(k3_layout_dp_rank(&l, r), dp[r]);
+        assert_int_equal(k3_layout_cp_rank(&l, r), cp[r]);
+        assert_int_equal(k3_layout_cp_first(&l, r), first[r]);
+    }
+    assert_int_equal(k3_layout_cp_rows(&l, 0), 20);
+    assert_int_equal(k3_layout_cp_rows(&l, 1), 3);
+    k3_layout_destroy(&l);
+}
+
 static void test_defaults(void **state)
 {
     k3_layout_t l = create("tiny", (k3_layout_request_t){.world = 4, .tokens = 3});
@@ -342,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_L01_tp32_dp4),
         cmocka_unit_test(test_upstream_layouts),
         cmocka_unit_test(test_cp_groups_and_expert_blocks),
+        cmocka_unit_test(test_cp_view),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_L06_experts_must_divide),

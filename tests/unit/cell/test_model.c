@@ -70,6 +70,29 @@ static void test_deepseek_v3_bytes(void **state)
     assert_false(m.wide_limits);
 }
 
+/* MXFP4: half a byte a value and one E8M0 for 32; the shared expert bf16, as wide as a routed one. */
+static void test_deepseek_v4(void **state)
+{
+    k3_model_t flash = parse("deepseek-v4-flash"), pro = parse("deepseek-v4-pro");
+
+    (void)state;
+    assert_int_equal(flash.hidden, 4096);
+    assert_int_equal(flash.latent, 4096);
+    assert_int_equal(flash.experts, 256);
+    assert_int_equal(flash.topk, 6);
+    assert_int_equal(flash.intermediate, 2048);
+    assert_int_equal(pro.hidden, 7168);
+    assert_int_equal(pro.experts, 384);
+    assert_int_equal(pro.topk, 6);
+    assert_int_equal(pro.intermediate, 3072);
+    assert_int_equal(k3_model_expert_bytes(&flash), 3 * 4096 * 2048 / 32 * 17);
+    assert_int_equal(k3_model_expert_bytes(&pro), 3 * 7168 * 3072 / 32 * 17);
+    assert_int_equal(k3_model_shared_bytes(&flash), 3 * 4096 * 2048 * 2);
+    assert_int_equal(k3_model_shared_bytes(&pro), 3 * 7168 * 3072 * 2);
+    assert_false(k3_model_has_latent(&flash) || k3_model_has_latent(&pro));
+    assert_false(flash.wide_limits || pro.wide_limits);
+}
+
 /* Every entry of the table is a shape that the parser itself accepts. */
 static void test_table(void **state)
 {
@@ -165,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_L10_kimi_k3_bytes),
         cmocka_unit_test(test_dense_bytes),
         cmocka_unit_test(test_deepseek_v3_bytes),
+        cmocka_unit_test(test_deepseek_v4),
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_variations),
         cmocka_unit_test(test_one_width_without_latent_step),

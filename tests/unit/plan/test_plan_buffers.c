@@ -1,6 +1,7 @@
 #include "tests/unit/plan/plan_test.h"
 
 #include "bench/plan/buffers.h"
+#include "bench/plan/shared.h"
 #include "harness/base/arith.h"
 
 static k3_memory_t memory_for(k3_cell_request_t request, uint32_t rank)

@@ -179,11 +179,23 @@ static inline void ref_combined(const k3_cell_t *cell, const mistakes_t *m, bool
     if (cell->profile->combine_complete) {
         ref_add_experts(cell, m, stand_in, row, -1, sum);
     } else if (cell->profile->engine != K3_ENGINE_NULL) {
-        for (uint32_t rank = 0; rank < cell->layout.tp; rank++) {
-            memset(part, 0, sizeof(part));
-            ref_add_experts(cell, m, stand_in, row, (int)rank, part);
+        const k3_layout_t *l = &cell->layout;
+        float              inner[WIDTH_MAX];
+
+        /* The ranks of a cp group first; with cp 1 a group is one rank. */
+        for (uint32_t group = 0; group < l->tp / l->cp; group++) {
+            memset(inner, 0, sizeof(inner));
+            for (uint32_t c = 0; c < l->cp; c++) {
+                uint32_t rank = (group / l->attn_tp * l->cp + c) * l->attn_tp + group % l->attn_tp;
+
+                memset(part, 0, sizeof(part));
+                ref_add_experts(cell, m, stand_in, row, (int)rank, part);
+                for (uint32_t i = 0; i < latent; i++) {
+                    inner[i] += ref_bf16(part[i]);
+                }
+            }
             for (uint32_t i = 0; i < latent; i++) {
-                sum[i] += ref_bf16(part[i]);
+                sum[i] += ref_bf16(inner[i]);
             }
         }
     }
@@ -194,13 +206,31 @@ static inline void ref_combined(const k3_cell_t *cell, const mistakes_t *m, bool
     }
 }
 
+/* Slices of the shared expert that are summed, in the order of the ranks that hold them. */
+static inline uint32_t ref_shared_parts(const k3_cell_t *cell)
+{
+    switch (cell->shared) {
+    case K3_SHARED_TP:
+        return cell->layout.tp;
+    case K3_SHARED_SHARDED:
+        return cell->layout.attn_tp;
+    default:
+        return 1;
+    }
+}
+
 static inline void ref_shared(const k3_cell_t *cell, const float *x, float *out)
 {
-    uint32_t hidden = cell->model.hidden, parts = cell->path.fast ? 1 : cell->layout.tp;
-    float    gate[WIDTH_MAX], up[WIDTH_MAX], down[WIDTH_MAX];
+    const k3_layout_t *l = &cell->layout;
+    uint32_t           hidden = cell->model.hidden, parts = ref_shared_parts(cell);
+    uint32_t           cp = cell->shared == K3_SHARED_TP ? l->cp : 1;
+    float              gate[WIDTH_MAX], up[WIDTH_MAX], down[WIDTH_MAX], inner[WIDTH_MAX] = {0};
 
     memset(out, 0, hidden * sizeof(float));
-    for (uint32_t p = 0; p < parts && cell->model.shared > 0; p++) {
+    for (uint32_t at = 0; at < parts && cell->model.shared > 0; at++) {
+        uint32_t group = at / cp;
+        uint32_t p =
+            cp == 1 ? at : (group / l->attn_tp * cp + at % cp) * l->attn_tp + group % l->attn_tp;
         uint32_t begin, end;
 
         k3_layout_slice(cell->model.shared, 16, parts, p, &begin, &end);
@@ -211,7 +241,11 @@ static inline void ref_shared(const k3_cell_t *cell, const float *x, float *out)
         }
         ref_dense(cell, K3_TENSOR_SHARED_DOWN, 0, hidden, begin, end, gate, down);
         for (uint32_t i = 0; i < hidden; i++) {
-            out[i] += ref_bf16(down[i]);
+            inner[i] += ref_bf16(down[i]);
+            if (at % cp == cp - 1) {
+                out[i] += ref_bf16(inner[i]);
+                inner[i] = 0.0f;
+            }
         }
     }
     for (uint32_t i = 0; i < hidden; i++) {

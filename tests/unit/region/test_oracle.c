@@ -72,6 +72,7 @@ static k3_cell_t make_cell(const k3_model_t *model, const k3_profile_t *profile,
             {.tp = tp, .dp = 1, .cp = 1, .ep = ep, .attn_tp = tp, .moe_tp = tp / ep, .groups = 1},
         .profile = profile,
         .path = {.fast = profile->spans_ep},
+        .shared = profile->spans_ep ? K3_SHARED_REPLICATED : K3_SHARED_TP,
         .runner = runner,
         .dispatch_format = dispatch,
         .combine_format = K3_FORMAT_BF16,
@@ -194,6 +195,35 @@ static void test_right_values_pass(void **state)
 
         assert_right(cases[i].what, &cell, &check);
     }
+}
+
+/* Sums over cp groups first, and a shared expert in slices of the attention group. */
+static void test_context_and_shards_pass(void **state)
+{
+    static const struct {
+        const char *what;
+        uint32_t    dp, cp, ep;
+    } cases[] = {{"cp 2, EP", 1, 2, 8},
+                 {"cp 4, EP", 1, 4, 8},
+                 {"cp 2, dp 2, slices", 2, 2, 1},
+                 {"cp 8", 1, 8, 4}};
+    k3_cell_t  sharded = make_cell(&tiny, &complete, &w4a8, K3_FORMAT_FP8, 4, 4);
+    k3_check_t check;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        k3_cell_t cell = make_cell(&plain, &partial, &w4a8, K3_FORMAT_BF16, 8, cases[i].ep);
+
+        cell.layout.dp = cases[i].dp;
+        cell.layout.cp = cases[i].cp;
+        cell.layout.groups = cases[i].dp * cases[i].cp;
+        cell.layout.attn_tp = 8 / cell.layout.groups;
+        check = check_with(&cell, NULL);
+        assert_right(cases[i].what, &cell, &check);
+    }
+    sharded.shared = K3_SHARED_SHARDED;
+    check = check_with(&sharded, NULL);
+    assert_right("sharded", &sharded, &check);
 }
 
 static void test_a_complete_combine_on_the_fallback_passes(void **state)
@@ -640,6 +670,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_right_values_pass),
+        cmocka_unit_test(test_context_and_shards_pass),
         cmocka_unit_test(test_a_complete_combine_on_the_fallback_passes),
         cmocka_unit_test(test_no_shared_expert),
         cmocka_unit_test(test_stand_in),

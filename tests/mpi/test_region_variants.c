@@ -1,0 +1,82 @@
+/* Regions with context parallelism, and every variant of the shared expert, through their interface:
+ * right, without an allocation, with the weights that the plan says. ranks: 2 8 */
+#include "region_runs.h"
+
+enum { ROUNDS = 3 };
+
+static void run_checked(const k3_cell_request_t *request)
+{
+    uint64_t    before = k3_alloc_bytes(), rows;
+    k3_memory_t plan;
+    opened_t    o;
+    k3_check_t  check;
+
+    open_region(&o, request, NULL);
+    rows = o.cell.layout.rows_global;
+    open_check(&o);
+    for (int round = 0; round < ROUNDS; round++) {
+        run_once(&o);
+        verify(&o);
+    }
+    k3_memory_plan(&o.cell, (uint32_t)world.rank, &plan);
+    CHECK(o.weights.bytes == plan.expert_weights + plan.shared_expert + plan.dense_weights +
+                                 plan.buffer[K3_BUF_DENSE_WORK]);
+    check = close_region(&o);
+    if (check.wrong) {
+        fprintf(stderr, "%s cp %u: %s\n", request->backend, (unsigned)request->cp, check.diagnosis);
+    }
+    CHECK(!check.wrong);
+    CHECK(check.rows_checked == ROUNDS * rows);
+    CHECK(k3_alloc_bytes() == before);
+}
+
+static void test_context(void)
+{
+    static const char *const backends[] = {"none", "deepep:ll", "mpi"};
+    static const uint64_t    sizes[][2] = {{1, 2}, {2, 2}, {1, 4}, {1, 8}}; /* dp, cp */
+
+    for (int i = 0; i < 3; i++) {
+        for (int s = 0; s < 4; s++) {
+            k3_cell_request_t request = request_of(backends[i], 5);
+
+            if (sizes[s][0] * sizes[s][1] > (uint64_t)world.size) {
+                continue;
+            }
+            request.model = "deepseek-v4-flash:E=32,H=256,I=128,S=128";
+            request.generation = "k3";
+            request.dp = sizes[s][0];
+            request.cp = sizes[s][1];
+            request.skew = s % 2 == 0 ? "ragged" : "equal";
+            run_checked(&request);
+            if (i > 0) { /* all ranks dispatch all rows; the complete ones are only cut */
+                request.path = "fallback";
+                run_checked(&request);
+            }
+        }
+    }
+}
+
+static void test_shared_variants(void)
+{
+    static const char *const slabs[] = {"mooncake", "deepep:ll"};
+    static const char *const variants[] = {"replicated", "sharded"};
+
+    for (int i = 0; i < 8; i++) {
+        k3_cell_request_t request = request_of(slabs[i % 2], 5);
+
+        request.shared = variants[i / 2 % 2];
+        request.shared_overlap = i / 4 == 1 ? "on" : "off";
+        request.skew = "ragged";
+        run_checked(&request);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    CHECK_OK(k3_fabric_open(&world, &fabric, err));
+    test_context();
+    test_shared_variants();
+    k3_fabric_close(fabric);
+    return finish("test_region_variants");
+}
