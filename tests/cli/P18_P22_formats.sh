@@ -16,8 +16,12 @@ for format in bf16 fp8 mxfp8 mxfp4; do
     expect formats.json '{bf16: 512, fp8: 264, mxfp8: 264, mxfp4: 136}[$f] as $b | .cells[] | select(.choices.dispatch_dtype == $f)
         | .traffic.dispatch | .bytes_payload == .messages * $b' --arg f "$format"
 done
-# Coarser formats are worse against the f32 rows, yet inside what their roundings allow.
-expect formats.json '.cells[] | .check.stages.combined | .max_error > 0 and .max_error <= .tolerance'
+# Inside what their roundings allow. Rows of a few bits go to runners of few bits, whose f32 sums are
+# often exact: only the others must differ from the oracle's at all.
+expect formats.json '.cells[] | .check.stages.combined | .max_error <= .tolerance'
+expect formats.json '.cells[] | select(.choices.dispatch_dtype | . == "bf16" or . == "fp8") | .check.stages.combined.max_error > 0'
+expect formats.json '.cells[] | {bf16: "deep_gemm", fp8: "deep_gemm", mxfp8: "aiter:a8w4", mxfp4: "aiter:a4w4"}[.choices.dispatch_dtype] as $r
+    | .choices.recipe | .runner == $r and .rows_converted == false'
 
 # The same iterations (warm-up may differ, so the first iteration alone): equal results.
 for seed in 7 8; do
