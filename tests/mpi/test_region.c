@@ -32,6 +32,17 @@ static k3_cell_request_t request_of(const char *backend, uint64_t tokens)
     };
 }
 
+/* Where a backend lives on mapped memory its nodes are those that are. */
+static k3_cell_request_t request_here(const char *backend, uint64_t tokens)
+{
+    k3_cell_request_t   request = request_of(backend, tokens);
+    const k3_profile_t *profile = NULL;
+
+    CHECK_OK(k3_registry_find(backend, &profile, err));
+    request.nodes_as = profile->limits.one_node ? 0 : 2;
+    return request;
+}
+
 static void open_region(opened_t *o, const k3_cell_request_t *request, const k3_fault_t *fault)
 {
     k3_region_options_t options = {
@@ -96,7 +107,10 @@ static uint64_t rows_of_all(uint64_t tokens)
 
 /* --- alone ----------------------------------------------------------------------------------- */
 
-static const char *const available[] = {"mooncake", "deepep:ll", "none", "mpi", "null"};
+static const char *const available[] = {
+    "mooncake",   "deepep:ll",        "none",         "mpi",
+    "null",       "deepep_v2:direct", "mori:asyncll", "nccl_ep",
+    "mori:intra", "mori:intra_pull",  "flashinfer",   "pplx_garden"};
 
 enum { AVAILABLE = sizeof(available) / sizeof(available[0]) };
 
@@ -107,7 +121,7 @@ static void test_runs(void)
     for (int i = 0; i < AVAILABLE; i++) {
         for (int p = 0; p < 2; p++) {
             uint64_t          before = k3_alloc_bytes();
-            k3_cell_request_t request = request_of(available[i], 5);
+            k3_cell_request_t request = request_here(available[i], 5);
             opened_t          o;
             k3_check_t        check;
 
@@ -133,7 +147,7 @@ static void test_memory(void)
 {
     for (int i = 0; i < AVAILABLE; i++) {
         uint64_t          before = k3_alloc_bytes(), taken;
-        k3_cell_request_t request = request_of(available[i], 64);
+        k3_cell_request_t request = request_here(available[i], 64);
         k3_memory_t       plan;
         opened_t          o;
 
@@ -193,6 +207,9 @@ static void test_two(void)
     interleave("mooncake", 16, "mooncake", 1);
     interleave("mpi", 3, "mooncake", 3);
     interleave("none", 3, "deepep:ll", 3);
+    interleave("deepep_v2:direct", 5, "deepep_v2:direct", 5);
+    interleave("mori:asyncll", 5, "pplx_garden", 3);
+    interleave("nccl_ep", 5, "mori:asyncll", 5);
 }
 
 /* Rows that change from call to call in one buffer need two regions of one bound here: the number
