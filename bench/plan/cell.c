@@ -315,8 +315,8 @@ static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
         return k3_fail(
             err, K3_ERR_UNSUPPORTED,
             "%s: component control repeats the posts of the slab family's queue pairs, its "
-                       "engine is %s", p->name,
-            k3_engine_name(p->engine));
+            "engine is %s",
+            p->name, k3_engine_name(p->engine));
     }
     return K3_OK;
 }
