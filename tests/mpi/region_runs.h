@@ -17,13 +17,12 @@ typedef struct opened {
     uint64_t     payload;
 } opened_t;
 
-static inline bool one_node(const char *backend)
+static inline const k3_limits_t *limits_of(const char *backend)
 {
-    const k3_profile_t *profile;
-    k3_error_t          unused = K3_ERROR_INIT;
+    const k3_profile_t *profile = NULL;
 
-    CHECK(k3_registry_find(backend, &profile, &unused) == K3_OK);
-    return profile->limits.one_node;
+    CHECK_OK(k3_registry_find(backend, &profile, err));
+    return &profile->limits;
 }
 
 static inline k3_cell_request_t request_of(const char *backend, uint64_t tokens)
@@ -31,12 +30,14 @@ static inline k3_cell_request_t request_of(const char *backend, uint64_t tokens)
     return (k3_cell_request_t){
         .world = (uint32_t)world.size,
         .node_of = world.node_of,
-        .nodes_as = one_node(backend) ? 1 : 2,
+        .nodes_as = limits_of(backend)->one_node ? 1 : 2,
+        .dp = limits_of(backend)->dp_groups_min, /* 0: one */
         .model = "tiny:E=32,K=4",
         .backend = backend,
         .tokens = tokens,
         .seed = 7,
-        .dispatch_dtype = one_node(backend) ? NULL : "bf16", /* fp8: ranks x rows in fours */
+        /* fp8 asks for ranks x rows in fours. */
+        .dispatch_dtype = limits_of(backend)->rm_unit != 0 ? "bf16" : NULL,
         .p2p = true,
     };
 }

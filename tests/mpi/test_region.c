@@ -11,20 +11,29 @@ static uint64_t rows_of_all(uint64_t tokens)
 
 /* --- alone ----------------------------------------------------------------------------------- */
 
-static const char *const available[] = {
-    "mooncake",      "deepep:ll", "megamoe", "flashinfer_megamoe",
-    "ascend_fuseep", "none",      "mpi",     "null"};
+/* The next available backend of the registry from *i on; NULL: no more. */
+static const char *next_backend(unsigned *i)
+{
+    while (*i < k3_registry_count()) {
+        const k3_profile_t *profile = k3_registry_at((*i)++);
 
-enum { AVAILABLE = sizeof(available) / sizeof(available[0]) };
+        if (k3_profile_available(profile)) {
+            return profile->name;
+        }
+    }
+    return NULL;
+}
 
 static void test_runs(void)
 {
     static const char *const paths[] = {"auto", "fallback"};
 
-    for (int i = 0; i < AVAILABLE; i++) {
+    const char *backend;
+
+    for (unsigned i = 0; (backend = next_backend(&i)) != NULL;) {
         for (int p = 0; p < 2; p++) {
             uint64_t          before = k3_alloc_bytes();
-            k3_cell_request_t request = request_of(available[i], 5);
+            k3_cell_request_t request = request_of(backend, 5);
             opened_t          o;
             k3_check_t        check;
 
@@ -48,9 +57,11 @@ static void test_runs(void)
 /* Rows and experts large enough that tables of a few kilobytes do not matter. */
 static void test_memory(void)
 {
-    for (int i = 0; i < AVAILABLE; i++) {
+    const char *backend;
+
+    for (unsigned i = 0; (backend = next_backend(&i)) != NULL;) {
         uint64_t          before = k3_alloc_bytes(), taken;
-        k3_cell_request_t request = request_of(available[i], 64);
+        k3_cell_request_t request = request_of(backend, 64);
         k3_memory_t       plan;
         opened_t          o;
 
@@ -63,7 +74,7 @@ static void test_memory(void)
          * k3_alloc does not count them. */
         taken = k3_alloc_bytes() - before + plan.block + plan.buffer[K3_BUF_DENSE_WORK];
         if (taken * 10 > plan.total * 11 || taken * 10 < plan.total * 9) {
-            fprintf(stderr, "%s: rank %d took %llu bytes, planned %llu\n", available[i], world.rank,
+            fprintf(stderr, "%s: rank %d took %llu bytes, planned %llu\n", backend, world.rank,
                     (unsigned long long)taken, (unsigned long long)plan.total);
             CHECK(false);
         }
@@ -114,6 +125,9 @@ static void test_two(void)
     interleave("ascend_fuseep", 5, "flashinfer_megamoe", 16);
     interleave("ascend_fuseep", 3, "ascend_fuseep", 3);
     interleave("mooncake", 3, "ascend_fuseep", 1);
+    interleave("deepep_v2:direct", 5, "deepep_v2:direct", 5);
+    interleave("mori:asyncll", 5, "pplx_garden", 3);
+    interleave("nccl_ep", 5, "mori:asyncll", 5);
 }
 
 /* Rows that change from call to call in one buffer need two regions of one bound here: the number

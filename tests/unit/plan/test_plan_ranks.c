@@ -149,6 +149,22 @@ static void want_intra(uint32_t d)
     signal(K3_TRAFFIC_COMBINE, d, 0, 8);
 }
 
+static void want_pulled(uint32_t d)
+{
+    want.at[1][K3_TRAFFIC_COMBINE][d][0] =
+        (lane_t){rows.count[d], 0, rows.count[d] * 7168, rows.count[d] * 7168};
+}
+
+static void want_intra_pull(uint32_t d)
+{
+    for (uint64_t s = 0; s < rows.count[d]; s++) {
+        put(K3_TRAFFIC_DISPATCH, d, 0, 7168, 7300);
+    }
+    signal(K3_TRAFFIC_DISPATCH, d, 0, 4);
+    signal(K3_TRAFFIC_COMBINE, d, 0, 8);
+    want_pulled(d);
+}
+
 static void want_flashinfer(uint32_t d)
 {
     for (uint64_t s = 0; s < rows.count[d]; s++) {
@@ -156,8 +172,7 @@ static void want_flashinfer(uint32_t d)
     }
     signal(K3_TRAFFIC_DISPATCH, d, 0, 8);
     signal(K3_TRAFFIC_COMBINE, d, 0, 4);
-    want.at[1][K3_TRAFFIC_COMBINE][d][0] =
-        (lane_t){rows.count[d], 0, rows.count[d] * 7168, rows.count[d] * 7168};
+    want_pulled(d);
 }
 
 /* 16 rows a rank: private ranges of int(ceil(16 * 16 / 896) * 1.2) * L = L rows. */
@@ -243,6 +258,7 @@ static void test_lanes_by_the_rules(void **state)
         {"mori:asyncll", want_asyncll},
         {"nccl_ep", want_nccl_ep},
         {"mori:intra", want_intra, true},
+        {"mori:intra_pull", want_intra_pull, true},
         {"flashinfer", want_flashinfer, true},
         {"pplx_garden", want_pplx_garden},
     };

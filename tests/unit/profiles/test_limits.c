@@ -257,6 +257,7 @@ static const edge_t edges[] = {
     {"deepep_v2:direct", STOCK, TOPK, 32, 33, "limit 32"},
     {"deepep_v2:hybrid", STOCK, TOPK, 32, 33, "limit 32"},
     {"mori:intra", STOCK, TOPK, 63, 64, "limit 63"},
+    {"mori:intra_pull", STOCK, TOPK, 63, 64, "limit 63"},
     {"mori:v1", K3, TOPK, 63, 64, "limit 63"},
     {"mori:v1ll", STOCK, TOPK, 63, 64, "limit 63"},
     {"mori:asyncll", STOCK, TOPK, 63, 64, "limit 63"},
@@ -343,6 +344,7 @@ static const edge_t edges[] = {
     {"flashinfer_megamoe", K3, NODES, 1, 2, "limit 1 node"},
     {"ascend_fuseep", K3, NODES, 1, 2, "limit 1 node"},
     {"flashinfer_megamoe", STOCK, RANKS, 8, 9, "1, 8, 16"},
+    {"mori:intra_pull", K3, RANKS, 8, 6, "power of two"},
     /* tokens */
     {"mooncake", STOCK, TOKENS, 1024, 1025, "limit 1024"},
     {"mooncake", K3, TOKENS, 1024, 1025, "limit 1024"},
@@ -566,7 +568,8 @@ static void test_mapped_memory_only(void **state)
         f.ranks_per_node = 4;
         assert_refused(p, &f, "1 node", "2");
     }
-    assert_int_equal(count, 6); /* mori:intra, flashinfer, moonep and the fused ones */
+    assert_int_equal(count,
+                     7); /* mori:intra in both forms, flashinfer, moonep and the fused ones */
 }
 
 /* O12: a format is never accepted and ignored. */

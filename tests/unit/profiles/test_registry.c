@@ -3,11 +3,30 @@
 #include "tests/unit/profiles/profiles_test.h"
 
 static const char *const contract_names[] = {
-    "mooncake",   "deepep:ll",  "deepep:normal", "deepep_v2:direct",   "deepep_v2:hybrid",
-    "mori:intra", "mori:v1",    "mori:v1ll",     "mori:asyncll",       "pplx",
-    "nixl",       "flashinfer", "megamoe",       "flashinfer_megamoe", "ascend_fuseep",
-    "moonep",     "nccl_ep",    "uccl",          "pplx_garden",        "none",
-    "mpi",        "null",
+    "mooncake",
+    "deepep:ll",
+    "deepep:normal",
+    "deepep_v2:direct",
+    "deepep_v2:hybrid",
+    "mori:intra",
+    "mori:v1",
+    "mori:v1ll",
+    "mori:asyncll",
+    "pplx",
+    "nixl",
+    "flashinfer",
+    "megamoe",
+    "flashinfer_megamoe",
+    "ascend_fuseep",
+    "moonep",
+    "nccl_ep",
+    "uccl",
+    "pplx_garden",
+    "none",
+    "mpi",
+    "null",
+    /* beyond the contract: the other form of a mode's combine */
+    "mori:intra_pull",
 };
 
 enum { CONTRACT_COUNT = sizeof(contract_names) / sizeof(contract_names[0]) };
@@ -37,7 +56,7 @@ static void test_lookup(void **state)
     (void)state;
     assert_find_refused("deepep", "deepep:ll", "deepep:normal", "several modes");
     assert_find_refused("deepep_v2", "deepep_v2:direct", "deepep_v2:hybrid", NULL);
-    assert_find_refused("mori", "mori:v1ll", "mori:asyncll", "mori:intra");
+    assert_find_refused("mori", "mori:v1ll", "mori:asyncll", "mori:intra_pull");
     assert_find_refused("deepep:lll", "deepep:ll", "deepep:normal", "no such mode");
     assert_find_refused("mooncak", "'mooncake'", NULL, NULL);
     assert_find_refused("moonep2", "'moonep'", NULL, NULL);
