@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
-#include "bench/engines/rings_engine.h"
+#include "bench/engines/rails_rings.h"
 #include "bench/plan/buffers.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"

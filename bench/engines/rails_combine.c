@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
-#include "bench/engines/rings_engine.h"
+#include "bench/engines/rails_rings.h"
 
 /* --- to the forwarders ----------------------------------------------------------------------- */
 

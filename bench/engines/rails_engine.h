@@ -6,7 +6,7 @@
  *   rails_forward.c  the forwarder: rows of its rail to the ranks of its node
  *   rails_expert.c   the receiver: rows by expert, weighted sums of the own experts
  *   rails_combine.c  the way back: sums of a node, sums over nodes
- *   rings*.c         the same two hops over rings whose slots are used again */
+ *   rails_rings*.c   the same two hops over rings whose slots are used again */
 #ifndef K3_ENGINES_RAILS_ENGINE_H
 #define K3_ENGINES_RAILS_ENGINE_H
 

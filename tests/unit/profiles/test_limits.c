@@ -334,6 +334,7 @@ static const edge_t edges[] = {
     {"deepep:normal", STOCK, RANKS, 4, 6, "2, 4, 8"},
     {"deepep_v2:hybrid", STOCK, NODES, 32, 33, "nodes 33 is above upstream's limit 32"},
     {"deepep_v2:hybrid", K3, PER_NODE, 64, 65, "limit 64"},
+    {"deepep:normal", K3, PER_NODE, 32, 33, "limit 32"},
     {"nccl_ep", STOCK, NODES, 8, 16, "nodes 16 is above upstream's limit 8"},
     {"nccl_ep", K3, PER_NODE, 8, 9, "limit 8"},
     {"mori:v1", STOCK, PER_NODE, 8, 6, "power of two"},
@@ -557,6 +558,13 @@ static void test_mapped_memory_only(void **state)
         k3_limit_facts_t    f = plain(p, K3_GENERATION_K3);
 
         f.p2p = false;
+        if (p->limits.one_node_mapped) {
+            assert_refused(p, &f, "one node", "--p2p off");
+            f.nodes = 2;
+            f.ranks_per_node = 4;
+            assert_runs(p, &f);
+            continue;
+        }
         if (!p->limits.one_node) {
             assert_runs(p, &f);
             continue;

@@ -71,6 +71,15 @@ static inline json_t *planned_of(k3_cell_request_t request)
     return json;
 }
 
+/* A row that runs, asked for results in a format that it does not have. */
+static inline k3_cell_request_t refused_request(const char *model, uint64_t tp)
+{
+    k3_cell_request_t request = request_of("mori:v1", model, tp);
+
+    request.combine_dtype = "mxfp4";
+    return request;
+}
+
 static inline json_t *refused_of(k3_cell_request_t request)
 {
     k3_error_t err = K3_ERROR_INIT;

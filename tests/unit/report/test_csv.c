@@ -77,7 +77,7 @@ static json_t *document(const char *reason)
                    " {\"name\": \"region\", \"median\": 99, \"ci95\": null}]"));
     k3_record_status(measured, "ok", NULL);
     json_array_append_new(cells, measured);
-    refused = refused_of(request_of("mori:v1", "tiny", 8));
+    refused = refused_of(refused_request("tiny", 8));
     k3_record_status(refused, "unsupported", reason);
     json_array_append_new(cells, refused);
     return json_pack("{s:s, s:o, s:o}", "schema", K3_SCHEMA, "run", run, "cells", cells);

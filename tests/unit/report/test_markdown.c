@@ -117,7 +117,7 @@ static void test_refused_below(void **state)
 /* A refused cell of which the layout is not known has blanks, not 0. */
 static void test_refused_has_no_zeros(void **state)
 {
-    k3_cell_request_t request = {.backend = "mori:v1", .tokens = 16};
+    k3_cell_request_t request = {.backend = "mori:v1", .combine_dtype = "mxfp4", .tokens = 16};
     json_t *doc = json_pack("{s:{s:s}, s:[o]}", "run", "id", "x", "cells", refused_of(request));
     char   *text = markdown_of(doc);
 

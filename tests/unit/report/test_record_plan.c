@@ -276,7 +276,7 @@ static void test_U02_names_that_are_no_utf8(void **state)
         assert_true(strlen(text_at(cell, "key")) > 0);
         assert_true(strlen(text_at(cell, "choices.routing")) > 0);
         json_decref(cell);
-        request = request_of("mori:v1", names[i], 8);
+        request = refused_request(names[i], 8);
         request.component = names[i];
         cell = refused_of(request);
         assert_true(strlen(text_at(cell, "model.name")) > 0);
@@ -318,8 +318,8 @@ static void test_refused_says_why(void **state)
 static void test_refused_unknown_sizes_are_not_zero(void **state)
 {
     static const char *const sizes[] = {"layout.tp", "layout.dp", "layout.cp", "layout.ep"};
-    k3_cell_request_t        request = {.backend = "mori:v1", .tokens = 16};
-    json_t                  *cell = refused_of(request);
+    k3_cell_request_t request = {.backend = "mori:v1", .combine_dtype = "mxfp4", .tokens = 16};
+    json_t           *cell = refused_of(request);
 
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
@@ -339,7 +339,7 @@ static void test_U01_refused_keeps_the_choices(void **state)
     static const char *const members[] = {
         "choices.routing", "choices.seed", "choices.fabric", "choices.p2p", "path.rule", "work",
         "memory",          "phases",       "check",          "qps",         "waits",     "rates"};
-    json_t *cell = refused_of(request_of("mori:v1", "tiny", 8));
+    json_t *cell = refused_of(refused_request("tiny", 8));
 
     (void)state;
     for (unsigned i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
@@ -352,7 +352,7 @@ static void test_U01_refused_keeps_the_choices(void **state)
 
 static void test_refused_has_all_independent_variables(void **state)
 {
-    k3_cell_request_t request = request_of("mori:v1", "tiny", 8);
+    k3_cell_request_t request = refused_request("tiny", 8);
     json_t           *cell;
 
     (void)state;
@@ -383,8 +383,9 @@ static void test_refused_has_all_independent_variables(void **state)
 /* The world is known before anything is resolved. */
 static void test_refused_tp_is_the_world(void **state)
 {
-    k3_cell_request_t request = {.backend = "mori:v1", .world = 4, .tokens = 16};
-    json_t           *cell = refused_of(request);
+    k3_cell_request_t request = {
+        .backend = "mori:v1", .combine_dtype = "mxfp4", .world = 4, .tokens = 16};
+    json_t *cell = refused_of(request);
 
     (void)state;
     assert_int_equal(int_at(cell, "layout.tp"), 4);

@@ -278,7 +278,7 @@ static void test_S12_imbalance_below(void **state)
 /* No cell disappears, and a table of nothing but refusals has no head. */
 static void test_refused_below(void **state)
 {
-    json_t *doc = document_of(json_pack("[o]", refused_of(request_of("mori:v1", "tiny", 8))));
+    json_t *doc = document_of(json_pack("[o]", refused_of(refused_request("tiny", 8))));
     char   *text = table_of(doc, false);
 
     (void)state;
@@ -296,7 +296,7 @@ static void test_plan_numbers(void **state)
 
     (void)state;
     request.max_tokens = 128;
-    cells = json_pack("[o, o]", planned_of(request), refused_of(request_of("mori:v1", "tiny", 8)));
+    cells = json_pack("[o, o]", planned_of(request), refused_of(refused_request("tiny", 8)));
     text = plan_of(cells);
     line = line_with(text, "mooncake");
     k3_table_bytes((double)int_at(json_array_get(cells, 0), "memory.buffers_bytes"), buffers,

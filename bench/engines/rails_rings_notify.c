@@ -1,7 +1,7 @@
 /* Rows of each channel, and the counts ahead of them. */
 #include <string.h>
 
-#include "bench/engines/rings_engine.h"
+#include "bench/engines/rails_rings.h"
 
 /* --- who gets which row ---------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-#include "bench/engines/rings_engine.h"
+#include "bench/engines/rails_rings.h"
 
 #include <stdio.h>
 #include <string.h>

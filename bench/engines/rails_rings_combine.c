@@ -2,7 +2,7 @@
  * nodes out of their rings. */
 #include <string.h>
 
-#include "bench/engines/rings_engine.h"
+#include "bench/engines/rails_rings.h"
 
 /* A stream inside the node: channel, rank of the node, node of the origin. */
 static uint32_t stream_of(const rings_t *g, uint32_t channel, uint32_t index, uint32_t node)

@@ -1,16 +1,16 @@
-/* Two hops over rings: the private parts of rings*.c, which extend the two-hop engine.
+/* Two hops over rings: the private parts of rails_rings*.c, which extend the two-hop engine.
  *
- *   rings.c           set-up, posting, the loop
- *   rings_notify.c    rows of each channel, counts ahead of the rows
- *   rings_dispatch.c  rows: sender, forwarder and receiver of all channels in one loop
- *   rings_combine.c   results and sums, likewise
+ *   rails_rings.c           set-up, posting, the loop
+ *   rails_rings_notify.c    rows of each channel, counts ahead of the rows
+ *   rails_rings_dispatch.c  rows: sender, forwarder and receiver of all channels in one loop
+ *   rails_rings_combine.c   results and sums, likewise
  *
  * A rank plays all its roles in one loop that never waits for one of them: a full ring stops only its own
  * stream, and what has arrived is taken out of its ring whatever else is stuck. So rings cannot block
  * each other. Words that hand slots back are cleared behind the counts ahead of the rows, when every rank
  * that could still add to them has ended the iteration before. */
-#ifndef K3_ENGINES_RINGS_ENGINE_H
-#define K3_ENGINES_RINGS_ENGINE_H
+#ifndef K3_ENGINES_RAILS_RINGS_H
+#define K3_ENGINES_RAILS_RINGS_H
 
 #include "bench/engines/rails_engine.h"
 #include "bench/plan/rings.h"

@@ -2,7 +2,7 @@
  * forwarders out of their rings. */
 #include <string.h>
 
-#include "bench/engines/rings_engine.h"
+#include "bench/engines/rails_rings.h"
 
 static uint32_t nvl_index(const rings_t *g, uint32_t channel, uint32_t index)
 {
