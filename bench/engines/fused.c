@@ -79,8 +79,17 @@ static k3_status_t fused_create(const k3_engine_env_t *env, void **engine_p, k3_
 static void describe_wait(const void *arg, char *text, unsigned size)
 {
     const fused_engine_t *e = arg;
+    uint32_t              i = 0;
+    int                   used =
+        snprintf(text, size, "%llu %s missing", (unsigned long long)e->missing, e->waiting_for);
 
-    snprintf(text, size, "%llu %s missing", (unsigned long long)e->missing, e->waiting_for);
+    while (e->seen != NULL && i < e->seen_count && e->seen[i]) {
+        i++;
+    }
+    if (e->seen != NULL && i < e->seen_count && used > 0 && (unsigned)used < size) {
+        snprintf(text + used, size - (unsigned)used, ", first: of rank %u",
+                 e->seen_count == e->row.experts ? i / e->row.local : i);
+    }
 }
 
 void k3_fused_describe(fused_engine_t *e, const char *waiting_for, uint64_t missing)

@@ -52,6 +52,9 @@ typedef struct fused_engine {
     bool        pushing;       /* a result was pushed */
     uint64_t    missing;       /* for the watchdog */
     const char *waiting_for;
+    /* flags of the present wait, one for each rank or expert; NULL: none are told apart */
+    const uint8_t *seen;
+    uint32_t       seen_count;
 } fused_engine_t;
 
 typedef struct fused_protocol {
