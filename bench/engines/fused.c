@@ -80,8 +80,7 @@ static void describe_wait(const void *arg, char *text, unsigned size)
 {
     const fused_engine_t *e = arg;
     uint32_t              i = 0;
-    int                   used =
-        snprintf(text, size, "%llu %s missing", (unsigned long long)e->missing, e->waiting_for);
+    int used = snprintf(text, size, "%llu %s", (unsigned long long)e->missing, e->waiting_for);
 
     while (e->seen != NULL && i < e->seen_count && e->seen[i]) {
         i++;
@@ -119,7 +118,7 @@ static k3_status_t helper_fault(const fused_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
-k3_status_t k3_fused_wait_in(fused_engine_t *e, uint64_t want, k3_error_t *err)
+k3_status_t k3_fused_wait_in(fused_engine_t *e, uint64_t want, const char *what, k3_error_t *err)
 {
     uint64_t seen = __atomic_load_n(&e->in, __ATOMIC_ACQUIRE), now;
 
@@ -127,7 +126,7 @@ k3_status_t k3_fused_wait_in(fused_engine_t *e, uint64_t want, k3_error_t *err)
         return K3_OK;
     }
     k3_span_begin(e->env.spans, K3_PHASE_DISPATCH_WAIT);
-    k3_fused_describe(e, "rows or experts on their way", want - seen);
+    k3_fused_describe(e, what, want - seen);
     while (seen < want && helper_fault(e, err) == K3_OK && err->status == K3_OK) {
         k3_qps_idle(e->qps, err);
         now = __atomic_load_n(&e->in, __ATOMIC_ACQUIRE);

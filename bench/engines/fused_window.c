@@ -346,7 +346,7 @@ static k3_status_t wait_for_results(fused_engine_t *e, k3_error_t *err)
 
     memset(s->seen, 0, e->row.experts);
     e->seen_count = e->row.experts;
-    k3_fused_describe(e, "flags of experts", e->row.experts);
+    k3_fused_describe(e, "flags of experts missing", e->row.experts);
     for (;;) {
         sum = 0.0f;
         before = e->missing;
@@ -421,7 +421,7 @@ static k3_status_t window_run(fused_engine_t *e, const k3_rows_t *rows, k3_exper
     dispatch(e, rows);
     k3_fused_start_helper(e);
     for (uint32_t local = 0; local < e->row.local; local++) {
-        if (k3_fused_wait_in(e, local + 1, err) != K3_OK) {
+        if (k3_fused_wait_in(e, local + 1, "experts without all counts", err) != K3_OK) {
             return err->status;
         }
         run_expert(e, local, expert, arg);
