@@ -79,8 +79,16 @@ static k3_status_t fused_create(const k3_engine_env_t *env, void **engine_p, k3_
 static void describe_wait(const void *arg, char *text, unsigned size)
 {
     const fused_engine_t *e = arg;
+    uint32_t              i = 0;
+    int used = snprintf(text, size, "%llu %s", (unsigned long long)e->missing, e->waiting_for);
 
-    snprintf(text, size, "%llu %s missing", (unsigned long long)e->missing, e->waiting_for);
+    while (e->seen != NULL && i < e->seen_count && e->seen[i]) {
+        i++;
+    }
+    if (e->seen != NULL && i < e->seen_count && used > 0 && (unsigned)used < size) {
+        snprintf(text + used, size - (unsigned)used, ", first: of rank %u",
+                 e->seen_count == e->row.experts ? i / e->row.local : i);
+    }
 }
 
 void k3_fused_describe(fused_engine_t *e, const char *waiting_for, uint64_t missing)
@@ -110,7 +118,7 @@ static k3_status_t helper_fault(const fused_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
-k3_status_t k3_fused_wait_in(fused_engine_t *e, uint64_t want, k3_error_t *err)
+k3_status_t k3_fused_wait_in(fused_engine_t *e, uint64_t want, const char *what, k3_error_t *err)
 {
     uint64_t seen = __atomic_load_n(&e->in, __ATOMIC_ACQUIRE), now;
 
@@ -118,7 +126,7 @@ k3_status_t k3_fused_wait_in(fused_engine_t *e, uint64_t want, k3_error_t *err)
         return K3_OK;
     }
     k3_span_begin(e->env.spans, K3_PHASE_DISPATCH_WAIT);
-    k3_fused_describe(e, "rows or experts on their way", want - seen);
+    k3_fused_describe(e, what, want - seen);
     while (seen < want && helper_fault(e, err) == K3_OK && err->status == K3_OK) {
         k3_qps_idle(e->qps, err);
         now = __atomic_load_n(&e->in, __ATOMIC_ACQUIRE);

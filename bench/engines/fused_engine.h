@@ -52,6 +52,9 @@ typedef struct fused_engine {
     bool        pushing;       /* a result was pushed */
     uint64_t    missing;       /* for the watchdog */
     const char *waiting_for;
+    /* flags of the present wait, one for each rank or expert; NULL: none are told apart */
+    const uint8_t *seen;
+    uint32_t       seen_count;
 } fused_engine_t;
 
 typedef struct fused_protocol {
@@ -68,8 +71,9 @@ extern const fused_protocol_t k3_fused_pull, k3_fused_window;
 void k3_fused_begin(fused_engine_t *engine);
 /* The helper starts; from here on posts belong to the combine, what is read to the dispatch. */
 void k3_fused_start_helper(fused_engine_t *engine);
-/* Until `in` reaches `want`; K3_ERR_CHECK with the helper's fault. */
-k3_status_t k3_fused_wait_in(fused_engine_t *engine, uint64_t want, k3_error_t *err);
+/* Until `in` reaches `want` (of `what`); K3_ERR_CHECK with the helper's fault. */
+k3_status_t k3_fused_wait_in(fused_engine_t *engine, uint64_t want, const char *what,
+                             k3_error_t *err);
 void        k3_fused_push_begin(fused_engine_t *engine);
 void        k3_fused_push_end(fused_engine_t *engine);
 /* All experts are done and the helper is idle: closes the total `dispatch`. */

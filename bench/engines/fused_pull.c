@@ -76,7 +76,7 @@ static k3_status_t barrier(fused_engine_t *e, k3_phase_t phase, k3_error_t *err)
 
         k3_qps_signal_add32(e->qps, (int)peer, 0, at, down ? UINT32_MAX : 1);
     }
-    k3_fused_describe(e, "ranks at the barrier", e->row.ranks);
+    k3_fused_describe(e, "ranks missing at the barrier", e->row.ranks);
     while ((word = k3_signal_read32(e->block + at)) != target && err->status == K3_OK) {
         e->missing = down ? word : target - word;
         k3_qps_idle(e->qps, err);
@@ -333,7 +333,7 @@ static k3_status_t run_experts(fused_engine_t *e, k3_expert_fn_t expert, void *a
             uint64_t         n = end - at < K3_FUSED_BLOCK ? end - at : K3_FUSED_BLOCK;
             k3_expert_rows_t work;
 
-            if (k3_fused_wait_in(e, at + n, err) != K3_OK) {
+            if (k3_fused_wait_in(e, at + n, "rows still to read", err) != K3_OK) {
                 return err->status;
             }
             work = block_of(e, at, n);

@@ -66,6 +66,7 @@ static k3_status_t window_create(fused_engine_t *e, uint64_t *bytes, k3_error_t 
         k3_alloc("sources", K3_FUSED_BLOCK, sizeof(uint32_t), &s->at, err) != K3_OK) {
         return err->status;
     }
+    e->seen = s->seen;
     return K3_OK;
 }
 
@@ -202,6 +203,7 @@ static void wait_for_expert(fused_engine_t *e, uint32_t local)
     uint64_t        begin = k3_clock_now();
 
     memset(s->seen, 0, e->row.ranks);
+    e->seen_count = e->row.ranks;
     for (;;) {
         sum = 0.0f;
         for (uint32_t source = 0; source < e->row.ranks; source++) {
@@ -343,7 +345,8 @@ static k3_status_t wait_for_results(fused_engine_t *e, k3_error_t *err)
     uint64_t        begin = k3_clock_now(), before;
 
     memset(s->seen, 0, e->row.experts);
-    k3_fused_describe(e, "flags of experts", e->row.experts);
+    e->seen_count = e->row.experts;
+    k3_fused_describe(e, "flags of experts missing", e->row.experts);
     for (;;) {
         sum = 0.0f;
         before = e->missing;
@@ -418,7 +421,7 @@ static k3_status_t window_run(fused_engine_t *e, const k3_rows_t *rows, k3_exper
     dispatch(e, rows);
     k3_fused_start_helper(e);
     for (uint32_t local = 0; local < e->row.local; local++) {
-        if (k3_fused_wait_in(e, local + 1, err) != K3_OK) {
+        if (k3_fused_wait_in(e, local + 1, "experts without all counts", err) != K3_OK) {
             return err->status;
         }
         run_expert(e, local, expert, arg);

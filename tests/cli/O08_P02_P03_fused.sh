@@ -17,6 +17,11 @@ expect all.json '.cells[] | lanes | .qp == 0 and .doorbells == 0 and .lane == (i
 expect all.json '.cells[] | .overlap | .span_us > 0 and .dispatch_us > 0 and .combine_us > 0 and (.basis | length) > 0'
 expect all.json '.cells[] | select(.component == "region") | [.phases[].name] | contains(["dispatch", "expert_mlp", "combine", "region"])'
 
+# One iteration: no medians between the parts and what they hid.
+launch 2 run "${model[@]}" --iters 1 --backend "$fused" --tokens 32 --component experts --out one.json
+expect_rc 0
+expect one.json '.cells[].overlap | near(.hidden_us; .dispatch_us + .expert_us + .combine_us - .span_us; 0.01) or ((.hidden_us - (.dispatch_us + .expert_us + .combine_us - .span_us)) | fabs < 0.5)'
+
 # 16 rows x 8 ranks x 4. The pull: 4 bytes an index, 16 for each (source, expert), a barrier of 8 x 8
 # words; 256 + 8 + 4 bytes a read, booked where the rows come from; results and two barriers back.
 expect all.json 'of("megamoe", "flashinfer_megamoe") | select(.tokens.max == 16) | .traffic
