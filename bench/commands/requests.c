@@ -62,11 +62,15 @@ static const axis_t axes[] = {
     {"runner", TEXT, MEMBER(runner), 0, 0},
     {"dispatch-dtype", TEXT, MEMBER(dispatch_dtype), 0, 0},
     {"combine-dtype", TEXT, MEMBER(combine_dtype), 0, 0},
+    {"signal", TEXT, MEMBER(signal), 0, 0},
+    {"zero-copy", TEXT, MEMBER(zero_copy), 0, 0},
     {"qps", AUTO_NUMBER, MEMBER(qps), 1, UINT64_MAX},
     {"backend", TEXT, MEMBER(backend), 0, 0},
 };
 
 enum { AXES = sizeof(axes) / sizeof(axes[0]) };
+_Static_assert((size_t)AXES <= sizeof(((k3_requests_t *)0)->lists) / sizeof(k3_list_t),
+               "a list for each axis");
 
 static k3_status_t set_member(const axis_t *axis, const char *text, k3_cell_request_t *item,
                               k3_error_t *err)
@@ -123,6 +127,7 @@ static k3_status_t set_common(const k3_options_t *options, k3_cell_request_t *it
 
     item->skew = k3_options_get(options, "tokens-skew");
     item->fabric = k3_options_get(options, "fabric");
+    item->on_timeout = k3_options_get(options, "on-timeout");
     if ((max_tokens != NULL &&
          k3_parse_u64("max-tokens", max_tokens, 1, 1u << 24, &item->max_tokens, err) != K3_OK) ||
         (nodes_as != NULL &&

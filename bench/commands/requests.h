@@ -8,7 +8,7 @@
 typedef struct k3_requests {
     k3_cell_request_t *items;
     size_t             count;
-    k3_list_t          lists[16]; /* the texts that the items point to */
+    k3_list_t          lists[24]; /* the texts that the items point to */
     size_t             list_count;
 } k3_requests_t;
 

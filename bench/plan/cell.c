@@ -267,6 +267,79 @@ static k3_status_t refuse_cp(const k3_cell_t *cell, k3_error_t *err)
     return K3_OK;
 }
 
+/* --- signals, copies, faults ------------------------------------------------------------------ */
+
+/* A write that stands for the profile's add waits for the messages before it: it is not ordered behind
+ * them as an atomic operation is. */
+static k3_status_t resolve_signal(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    static const char *const names[] = {"auto", "add", "write", NULL};
+    const k3_profile_t      *p = cell->profile;
+    size_t                   index;
+
+    if (k3_parse_name("signal", text_or(q->signal, "auto"), names, &index, err) != K3_OK) {
+        return err->status;
+    }
+    cell->signal_op = p->signal_op;
+    if (index == 0) {
+        return K3_OK;
+    }
+    if (p->engine != K3_ENGINE_SLAB) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: --signal %s is for backends that signal each (expert, source)", p->name,
+                       names[index]);
+    }
+    cell->signal_op = index == 1 ? K3_SIGNAL_ADD : K3_SIGNAL_WRITE;
+    cell->signal_waits = index == 2 && p->signal_op == K3_SIGNAL_ADD;
+    if (index == 2 && p->completion == K3_DONE_COUNTING) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: --signal write cannot count, its arrivals are added up", p->name);
+    }
+    return K3_OK;
+}
+
+static k3_status_t resolve_copies(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    static const char *const names[] = {"off", "on", NULL};
+    size_t                   index;
+
+    if (k3_parse_name("zero-copy", text_or(q->zero_copy, "off"), names, &index, err) != K3_OK) {
+        return err->status;
+    }
+    cell->zero_copy = index == 1;
+    if (cell->zero_copy && !cell->profile->zero_copy) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: --zero-copy on is not offered by this backend",
+                       cell->profile->name);
+    }
+    if (cell->zero_copy && cell->combine_format != K3_FORMAT_BF16) {
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "%s: --zero-copy on excludes --combine-dtype %s: what is sent is not what the "
+            "experts wrote",
+            cell->profile->name, k3_format_names[cell->combine_format]);
+    }
+    return K3_OK;
+}
+
+static k3_status_t resolve_fault(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
+{
+    static const char *const       names[] = {"auto", "wait", "mask", "trap", NULL};
+    static const k3_fault_action_t actions[] = {K3_FAULT_WAIT, K3_FAULT_WAIT, K3_FAULT_MASK,
+                                                K3_FAULT_TRAP};
+    const k3_profile_t            *p = cell->profile;
+    size_t                         index;
+
+    if (k3_parse_name("on-timeout", text_or(q->on_timeout, "auto"), names, &index, err) != K3_OK) {
+        return err->status;
+    }
+    cell->fault = index == 0 ? p->fault : actions[index];
+    if (cell->fault != p->fault && (p->fault_choices & K3_BIT(cell->fault)) == 0) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: --on-timeout %s: upstream's action is %s",
+                       p->name, names[index], k3_fault_action_name(p->fault));
+    }
+    return K3_OK;
+}
+
 /* --- names ----------------------------------------------------------------------------------- */
 
 static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
@@ -311,6 +384,11 @@ static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
     if (p->engine != K3_ENGINE_SLAB && cell->component == K3_COMPONENT_CONTROL) {
         return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "%s: component control repeats the posts of queue pairs, it has none",
+                       p->name);
+    }
+    if (p->completion == K3_DONE_COUNTING && cell->component == K3_COMPONENT_CONTROL) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: component control waits for one signal of each expert, it counts",
                        p->name);
     }
     return K3_OK;
@@ -411,7 +489,8 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
              k3_short_text(text_or(q->skew, "equal"), space));
     snprintf(
         cell->key, sizeof(cell->key),
-        "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/q%u.%s.%s/%s",
+        "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/q%u.%s.%s%s%s/"
+        "%s",
         cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp, l->dp,
         l->cp, l->ep, cell->nodes, nodes_text(cell, nodes), (unsigned long long)l->tokens,
         (unsigned long long)cell->max_tokens, cell->skew_text,
@@ -420,7 +499,10 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
         cell->path.fast ? "fast" : "fallback", cell->runner->name,
         k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
         cell->qps.active, fabric_names[cell->fabric], cell->p2p ? "p2p" : "nop2p",
-        k3_component_names[cell->component]);
+        cell->signal_op == cell->profile->signal_op ? ""
+        : cell->signal_op == K3_SIGNAL_WRITE        ? ".write"
+                                                    : ".add",
+        cell->zero_copy ? ".zerocopy" : "", k3_component_names[cell->component]);
 }
 
 k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err)
@@ -432,6 +514,8 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
         resolve_bound(request, cell, err) != K3_OK ||
         resolve_formats(request, cell, err) != K3_OK ||
         resolve_limits(request, cell, err) != K3_OK || refuse_planned(cell, err) != K3_OK ||
+        resolve_signal(request, cell, err) != K3_OK ||
+        resolve_copies(request, cell, err) != K3_OK || resolve_fault(request, cell, err) != K3_OK ||
         resolve_routing(request, cell, err) != K3_OK || count_arriving(cell, err) != K3_OK) {
         k3_cell_destroy(cell);
         return err->status;

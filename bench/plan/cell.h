@@ -38,6 +38,8 @@ typedef struct k3_cell_request {
     const char *dispatch_dtype, *combine_dtype;
     uint64_t    qps; /* 0: auto */
     const char *fabric;
+    const char *signal, *on_timeout; /* NULL, "auto": the profile's */
+    const char *zero_copy;           /* NULL: off */
     bool        p2p;
     const char *component;
 } k3_cell_request_t;
@@ -61,12 +63,16 @@ typedef struct k3_cell {
     uint64_t       max_tokens; /* M: bound of rows that one rank dispatches, as buffers are sized */
     k3_qp_choice_t qps;
     k3_fabric_type_t fabric;
-    bool             p2p;
-    k3_component_t   component;
-    int             *node_of; /* [tp], owned: real or virtual */
-    uint32_t         nodes;
-    uint32_t         node_most, node_least; /* ranks of the largest and of the smallest node */
-    bool             virtual_nodes;
+    k3_signal_op_t   signal_op;
+    bool signal_waits;       /* for the completion of its QP's messages, before it is posted */
+    bool zero_copy;          /* results are written where the combine sends from */
+    k3_fault_action_t fault; /* what follows when a call's limit has passed */
+    bool              p2p;
+    k3_component_t    component;
+    int              *node_of; /* [tp], owned: real or virtual */
+    uint32_t          nodes;
+    uint32_t          node_most, node_least; /* ranks of the largest and of the smallest node */
+    bool              virtual_nodes;
 } k3_cell_t;
 
 /* K3_ERR_USAGE: can never work (unknown name, sizes that do not divide). K3_ERR_UNSUPPORTED: this

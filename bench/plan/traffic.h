@@ -21,6 +21,7 @@ typedef struct k3_flow {
     /* Where the number of signals depends on timing (credits): so many of them, and so many bytes on
      * the wire, may be missing. */
     uint64_t signals_spare, wire_spare;
+    uint64_t payload_spare; /* the same for payload, where rows have no fixed length */
 } k3_flow_t;
 
 typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
@@ -28,8 +29,9 @@ typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
 /* Scratch of the visits: one per caller, reusable. */
 typedef struct k3_traffic {
     const k3_cell_t *cell;
-    uint32_t        *rows_to; /* [E]: rows of the origin for each expert */
-    bool             counted; /* where every origin has the same rows they are counted once */
+    uint32_t        *rows_to;  /* [E]: rows of the origin for each expert */
+    uint64_t        *group_to; /* [tp + 1]: rows of a DP group for each rank, and which group + 1 */
+    bool             counted;  /* where every origin has the same rows they are counted once */
 } k3_traffic_t;
 
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err);

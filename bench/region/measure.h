@@ -42,6 +42,11 @@ typedef struct k3_wait_row {
     k3_wait_t wait; /* over all timed iterations */
 } k3_wait_row_t;
 
+typedef struct k3_mask_row {
+    int32_t   by, rank;
+    k3_mask_t mask;
+} k3_mask_row_t;
+
 /* Complete at rank 0; the other ranks hold status, iterations and check. */
 typedef struct k3_measurement {
     uint64_t          iterations, warmup;
@@ -59,7 +64,12 @@ typedef struct k3_measurement {
     uint64_t          order_rounds, order_overtaken;
     k3_wait_row_t    *waits; /* owned */
     uint64_t          wait_count;
-    uint64_t          allocated_bytes;   /* of the rank that holds most */
+    double            limit_s; /* of a call, in force; 0: none */
+    bool              died;    /* the rank that was to die has died */
+    k3_mask_row_t    *masks;   /* owned */
+    uint64_t          mask_count;
+    k3_error_t        trapped;         /* a limit has stopped the cell: the rest was not measured */
+    uint64_t          allocated_bytes; /* of the rank that holds most */
     uint64_t          timed_allocations; /* inside timed iterations; must be 0 */
     double            weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */

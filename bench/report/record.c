@@ -83,17 +83,21 @@ static json_t *record_choices(const k3_cell_t *cell)
 {
     const k3_recipe_t *recipe = &cell->runner->recipe;
 
-    return json_pack(
-        "{s:s, s:s, s:s, s:{s:s, s:s, s:b, s:s}, s:i, s:i, s:b, s:s, s:b, s:o, s:o, s:o}", "engine",
-        k3_engine_name(cell->profile->engine), "dispatch_dtype",
-        k3_format_names[cell->dispatch_format], "combine_dtype",
-        k3_format_names[cell->combine_format], "recipe", "runner", cell->runner->name, "input",
-        k3_format_names[recipe->input], "round_gate_up", recipe->round_gate_up, "middle",
-        k3_format_names[recipe->middle], "qps_per_peer", (int)cell->qps.active, "qps_existing",
-        (int)cell->qps.existing, "below_upstream_minimum", cell->qps.what_if, "fabric",
-        cell->fabric == K3_FABRIC_IB ? "ib" : "roce", "p2p", cell->p2p, "tokens_skew",
-        k3_json_string(cell->skew_text), "routing", k3_json_string(cell->routing_text), "seed",
-        seed_value(cell->seed));
+    return json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:b, s:s}, s:s, s:b, s:b, s:s, s:i, s:i, s:b, "
+                     "s:s, s:b, s:o, s:o, "
+                     "s:o}",
+                     "engine", k3_engine_name(cell->profile->engine), "dispatch_dtype",
+                     k3_format_names[cell->dispatch_format], "combine_dtype",
+                     k3_format_names[cell->combine_format], "recipe", "runner", cell->runner->name,
+                     "input", k3_format_names[recipe->input], "round_gate_up",
+                     recipe->round_gate_up, "middle", k3_format_names[recipe->middle], "signal",
+                     k3_signal_op_name(cell->signal_op), "signal_waits", cell->signal_waits,
+                     "zero_copy", cell->zero_copy, "on_timeout", k3_fault_action_name(cell->fault),
+                     "qps_per_peer", (int)cell->qps.active, "qps_existing", (int)cell->qps.existing,
+                     "below_upstream_minimum", cell->qps.what_if, "fabric",
+                     cell->fabric == K3_FABRIC_IB ? "ib" : "roce", "p2p", cell->p2p, "tokens_skew",
+                     k3_json_string(cell->skew_text), "routing", k3_json_string(cell->routing_text),
+                     "seed", seed_value(cell->seed));
 }
 
 static json_t *record_imbalance(const k3_work_t *w)
@@ -297,6 +301,10 @@ static json_t *asked_choices(const k3_cell_request_t *q, const k3_profile_t *pro
     k3_set_text(recipe, "runner", text_or(q->runner, "auto"));
     set_nulls(recipe, (const char *const[]){"input", "round_gate_up", "middle", NULL});
     json_object_set_new(choices, "recipe", recipe);
+    k3_set_text(choices, "signal", text_or(q->signal, "auto"));
+    set_nulls(choices, (const char *const[]){"signal_waits", NULL});
+    k3_set_bool(choices, "zero_copy", strcmp(text_or(q->zero_copy, "off"), "on") == 0);
+    k3_set_text(choices, "on_timeout", text_or(q->on_timeout, "auto"));
     set_asked(choices, "qps_per_peer", q->qps);
     set_nulls(choices, (const char *const[]){"qps_existing", "below_upstream_minimum", NULL});
     k3_set_text(choices, "fabric", text_or(q->fabric, "ib"));
