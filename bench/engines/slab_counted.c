@@ -80,11 +80,26 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
+static const char waits_for_flags[] = "ranks not done with the call before";
+static const char waits_for_rows[] = "counts or their rows missing";
+static const char waits_for_results[] = "rows without all results";
+
 static void describe(const void *arg, char *text, unsigned size)
 {
     const slab_engine_t *e = arg;
+    unsigned             i = 0;
 
-    snprintf(text, size, "%llu %s missing", (unsigned long long)e->missing, e->waiting_for);
+    while (e->seen[i] && e->missing > 0) {
+        i++;
+    }
+    if (e->waiting_for == waits_for_rows) {
+        snprintf(text, size, "%llu %s, first: local expert %u from DP group %u",
+                 (unsigned long long)e->missing, e->waiting_for, i / e->counted.groups,
+                 i % e->counted.groups);
+    } else {
+        snprintf(text, size, "%llu %s, first: %u", (unsigned long long)e->missing, e->waiting_for,
+                 i);
+    }
 }
 
 /* What a wait looks at: true when item i is complete. */
@@ -244,7 +259,7 @@ static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
     k3_span_end(spans, K3_PHASE_QUANTIZE);
 
     k3_span_begin(spans, K3_PHASE_NOTIFY);
-    wait_for(e, "flags", e->counted.ranks, flag_is_set, NULL, NULL, err);
+    wait_for(e, waits_for_flags, e->counted.ranks, flag_is_set, NULL, NULL, err);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_NOTIFY);
     announce(e);
     k3_span_end(spans, K3_PHASE_NOTIFY);
@@ -255,7 +270,7 @@ static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
     k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
-    wait_for(e, "counts or their rows", slots, rows_are_here, source_of_slot,
+    wait_for(e, waits_for_rows, slots, rows_are_here, source_of_slot,
              e->env.waits[K3_TRAFFIC_DISPATCH], err);
     clear_words(e, e->counted.counts, slots);
     clear_words(e, e->counted.arrivals, slots);
@@ -376,7 +391,7 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
-    wait_for(e, "rows without all results", e->group_rows, results_are_here, NULL, NULL, err);
+    wait_for(e, waits_for_results, e->group_rows, results_are_here, NULL, NULL, err);
     clear_words(e, c->row_counts, e->group_rows);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 

@@ -107,8 +107,8 @@ static void give_up(slab_engine_t *e, bool dispatch)
         }
         if (e->env.cell->fault == K3_FAULT_TRAP) {
             k3_fail(&e->trapped, K3_ERR_CHECK,
-                    "%s: trap on rank %u: %s of rank %u missing after %g s in %s of call %llu",
-                    e->env.cell->profile->name, e->rank, e->waiting_for, source, e->env.limit_s,
+                    "%s: trap: %s of rank %u missing after %g s in %s of call %llu",
+                    e->env.cell->profile->name, e->waiting_for, source, e->env.limit_s,
                     k3_phase_names[phase], (unsigned long long)e->call);
             e->missing = 0;
             return;

@@ -1,11 +1,12 @@
 /* Dead and late ranks: who was masked by whom, and when. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/report/record.h"
 #include "bench/report/values.h"
 
-/* Ranks that have masked `rank`; the first row in *first. */
+/* How many have masked `rank`; the first of them in *first. */
 static int masked_by(const k3_measurement_t *m, int rank, const k3_mask_row_t **first)
 {
     int count = 0;
@@ -19,25 +20,87 @@ static int masked_by(const k3_measurement_t *m, int rank, const k3_mask_row_t **
     return count;
 }
 
+static bool is_gone(const k3_measurement_t *m, int rank, int ranks)
+{
+    const k3_mask_row_t *unused;
+
+    return 2 * masked_by(m, rank, &unused) > ranks - 1;
+}
+
+/* The same, by ranks that are not gone themselves. */
+static int masked_by_present(const k3_measurement_t *m, int rank, int ranks,
+                             const k3_mask_row_t **first)
+{
+    int count = 0;
+
+    for (uint64_t i = m->mask_count; i-- > 0;) {
+        if (m->masks[i].rank == rank && !is_gone(m, m->masks[i].by, ranks)) {
+            *first = &m->masks[i];
+            count++;
+        }
+    }
+    return count;
+}
+
+/* How many `by` has masked; the first of them in *first. */
+static int masked_others(const k3_measurement_t *m, int by, const k3_mask_row_t **first)
+{
+    int count = 0;
+
+    for (uint64_t i = m->mask_count; i-- > 0;) {
+        if (m->masks[i].by == by) {
+            *first = &m->masks[i];
+            count++;
+        }
+    }
+    return count;
+}
+
+typedef struct text {
+    char   bytes[384];
+    size_t used;
+} text_t;
+
+__attribute__((format(printf, 2, 3))) static void add(text_t *t, const char *format, ...)
+{
+    va_list args;
+    int     wrote;
+
+    va_start(args, format);
+    wrote = vsnprintf(t->bytes + t->used, sizeof(t->bytes) - t->used, format, args);
+    va_end(args);
+    t->used += wrote > 0 && (size_t)wrote < sizeof(t->bytes) - t->used ? (size_t)wrote : 0;
+    t->bytes[t->used] = '\0'; /* a clause that does not fit is left out whole */
+}
+
+static void add_when(text_t *t, const k3_mask_row_t *row)
+{
+    add(t, " in %s of call %llu)", k3_phase_names[row->mask.phase],
+        (unsigned long long)row->mask.call);
+}
+
+/* A rank that most others have masked is gone; what it has masked itself follows from that. */
 void k3_record_degraded(json_t *object, const k3_measurement_t *m, int ranks)
 {
-    char   text[512] = "";
-    size_t used = 0;
+    const k3_mask_row_t *first = NULL;
+    text_t               t = {0};
 
-    for (int rank = 0; rank < ranks && used < sizeof(text); rank++) {
-        const k3_mask_row_t *first = NULL;
-        int                  count = masked_by(m, rank, &first), wrote;
+    for (int rank = 0; rank < ranks; rank++) {
+        bool gone = is_gone(m, rank, ranks);
+        int  count = masked_by_present(m, rank, ranks, &first);
 
-        if (count == 0) {
-            continue;
+        if (count > 0) {
+            add(&t, "%srank %d masked by %d of %d others (by rank %d", t.used > 0 ? "; " : "", rank,
+                count, ranks - 1, first->by);
+            add_when(&t, first);
         }
-        wrote = snprintf(text + used, sizeof(text) - used,
-                         "%srank %d masked by %d of %d others (by rank %d in %s of call %llu)",
-                         used > 0 ? "; " : "", rank, count, ranks - 1, first->by,
-                         k3_phase_names[first->mask.phase], (unsigned long long)first->mask.call);
-        used += wrote > 0 ? (size_t)wrote : 0;
+        count = gone ? masked_others(m, rank, &first) : 0;
+        if (count > 0) {
+            add(&t, ", and has masked %d itself (rank %d", count, first->rank);
+            add_when(&t, first);
+        }
     }
-    k3_record_status(object, "degraded", text[0] != '\0' ? text : "masks on another rank");
+    k3_record_status(object, "degraded", t.used > 0 ? t.bytes : "ranks were masked");
 }
 
 static json_t *mask_rows(const k3_measurement_t *m)
