@@ -71,9 +71,9 @@ static void test_bits(void **state)
 
         assert_int_equal(at[0], 1); /* signs */
         assert_int_equal(at[1], 0);
-        assert_int_equal(at[2], 0xff);     /* 511 in bits 0..8 */
+        assert_int_equal(at[2], 0xff);       /* 511 in bits 0..8 */
         assert_int_equal(at[3], 1 | 1 << 1); /* and a 1 from bit 9 */
-        assert_int_equal(at[4], 1 << 2);   /* and from bit 18 */
+        assert_int_equal(at[4], 1 << 2);     /* and from bit 18 */
     }
     table(0)->log_decode(message, GROUP, back);
     assert_memory_equal(back, row, sizeof(row));
@@ -104,15 +104,16 @@ static uint32_t next(uint32_t *seed)
     return *seed >> 16;
 }
 
-/* Encoding what was decoded changes nothing, and every value is one of the 511 nearest. */
-static void test_decoded_rows_stay(void **state)
+/* A value moves by half a step at most, and by what bf16 rounds; both ISAs give the same bytes. */
+static void test_values_of_many_spreads(void **state)
 {
     uint32_t seed = 7;
 
     (void)state;
     for (int turn = 0; turn < 200; turn++) {
-        uint16_t row[GROUP], once[GROUP], twice[GROUP];
-        uint8_t  message[4 + 256];
+        uint16_t row[GROUP], once[GROUP];
+        uint8_t  message[4 + 256], other[4 + 256];
+        size_t   bytes;
         double   octaves = turn % 40;
 
         for (int j = 0; j < GROUP; j++) {
@@ -120,20 +121,19 @@ static void test_decoded_rows_stay(void **state)
 
             row[j] = bf16(next(&seed) % 2 ? -value : value);
         }
-        table(1)->log_encode(row, GROUP, message);
-        table(1)->log_decode(message, GROUP, once);
-        table(0)->log_encode(once, GROUP, message);
-        table(0)->log_decode(message, GROUP, twice);
+        bytes = table(1)->log_encode(row, GROUP, message);
+        assert_int_equal(table(0)->log_encode(row, GROUP, other), bytes);
+        assert_memory_equal(message, other, bytes);
+        assert_int_equal(table(1)->log_decode(message, GROUP, once), bytes);
         for (int j = 0; j < GROUP; j++) {
             double want = k3_bf16_to_f32(row[j]), got = k3_bf16_to_f32(once[j]);
             double step = exp2(fmin(octaves, 32.0) / 510.0) - 1.0;
 
             assert_int_equal(row[j] >> 15, once[j] >> 15);
-            if (fabs(want) >= exp2(-31.0)) {
+            if (fabs(want) >= exp2(turn % 7 - 31.0)) {
                 assert_true(fabs(got - want) <= (0.51 * step + 0.0041) * fabs(want));
             }
         }
-        (void)twice;
     }
 }
 
@@ -151,7 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes_by_hand), cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_raw_groups),    cmocka_unit_test(test_decoded_rows_stay),
+        cmocka_unit_test(test_raw_groups),    cmocka_unit_test(test_values_of_many_spreads),
         cmocka_unit_test(test_sizes),
     };
 
