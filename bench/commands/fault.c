@@ -36,11 +36,36 @@ static k3_status_t parse_stall(const k3_list_t *p, uint32_t world, k3_fault_t *f
     return K3_OK;
 }
 
+/* RANK+RANK+..., rising, so that no rank stands twice. */
+static k3_status_t parse_ranks(const char *text, uint32_t world, k3_fault_t *f, k3_error_t *err)
+{
+    k3_list_t parts;
+
+    k3_list_split(text, '+', &parts);
+    if (parts.count > K3_DEAD_MAX) {
+        k3_fail(err, K3_ERR_USAGE, "fault: %zu ranks, at most %d can die", parts.count,
+                K3_DEAD_MAX);
+    }
+    for (size_t i = 0; i < parts.count && err->status == K3_OK; i++) {
+        int rank = 0;
+
+        if (parse_rank(parts.items[i], world, &rank, err) != K3_OK) {
+            break;
+        }
+        if (i > 0 && rank <= f->dead_rank[i - 1]) {
+            k3_fail(err, K3_ERR_USAGE, "fault: ranks \"%s\" are not in rising order", text);
+        }
+        f->dead_rank[f->dead_count++] = rank;
+    }
+    k3_list_free(&parts);
+    return err->status;
+}
+
 static k3_status_t parse_dead(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
 {
     size_t phase;
 
-    if (parse_rank(p->items[1], world, &f->dead_rank, err) != K3_OK ||
+    if (parse_ranks(p->items[1], world, f, err) != K3_OK ||
         k3_parse_name("fault phase", p->items[2], k3_phase_names, &phase, err) != K3_OK ||
         parse_call(p, 3, &f->dead_call, err) != K3_OK) {
         return err->status;
@@ -98,10 +123,11 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
     }
     k3_list_free(&parts);
     if (!known) {
-        k3_fail(err, K3_ERR_USAGE,
-                "fault: \"%s\" is none of none, stall:RANK:PHASE:MS[:ITERATION], "
-                "dead:RANK:PHASE[:ITERATION], slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW",
-                text);
+        k3_fail(
+            err, K3_ERR_USAGE,
+            "fault: \"%s\" is none of none, stall:RANK:PHASE:MS[:ITERATION], "
+            "dead:RANK[+RANK...]:PHASE[:ITERATION], slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW",
+            text);
     }
     return err->status;
 }

@@ -217,9 +217,9 @@ static void judge(run_t *run, json_t *object, const k3_measurement_t *m)
             m->check.first_got, m->check.diagnosis[0] != '\0' ? "; " : "", m->check.diagnosis);
     } else if (m->has_lanes && run->region.accounting && !m->matches_plan) {
         snprintf(reason, sizeof(reason), "measured != plan: %s", m->mismatch.text);
-    } else if (run->region.fault.dead_rank >= 0 && !m->died) {
+    } else if (m->died < run->region.fault.dead_count) {
         snprintf(reason, sizeof(reason), "fault: rank %d never came to %s in its iteration",
-                 run->region.fault.dead_rank, k3_phase_names[run->region.fault.dead_phase]);
+                 run->region.fault.dead_rank[0], k3_phase_names[run->region.fault.dead_phase]);
     } else if (m->timed_allocations > 0) {
         snprintf(reason, sizeof(reason), "%llu allocations inside timed iterations",
                  (unsigned long long)m->timed_allocations);
@@ -266,7 +266,7 @@ static k3_status_t check_fault(const run_t *run, const k3_cell_t *cell, k3_error
                 (unsigned long long)f->corrupt_row, f->corrupt_rank, (unsigned long long)rows);
         }
     }
-    if (f->dead_rank >= 0 && cell->component == K3_COMPONENT_CONTROL) {
+    if (f->dead_count > 0 && cell->component == K3_COMPONENT_CONTROL) {
         return k3_fail(err, K3_ERR_USAGE, "fault: component control has no place for a dead rank");
     }
     if (f->slow_src >= 0 && f->slow_qp >= cell->qps.active) {

@@ -65,7 +65,7 @@ typedef struct k3_measurement {
     k3_wait_row_t    *waits; /* owned */
     uint64_t          wait_count;
     double            limit_s; /* of a call, in force; 0: none */
-    bool              died;    /* the rank that was to die has died */
+    int               died;    /* ranks that fault injection has ended */
     k3_mask_row_t    *masks;   /* owned */
     uint64_t          mask_count;
     k3_error_t        trapped;         /* a limit has stopped the cell: the rest was not measured */

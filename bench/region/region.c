@@ -375,6 +375,16 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
     return err->status;
 }
 
+static bool is_to_die(const k3_fault_t *f, int rank)
+{
+    for (int i = 0; i < f->dead_count; i++) {
+        if (f->dead_rank[i] == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Sets the span that is late or the last one in this iteration, if any. */
 static void arm_fault(k3_region_t *r, uint64_t call)
 {
@@ -387,7 +397,7 @@ static void arm_fault(k3_region_t *r, uint64_t call)
     if (f->stall_rank == r->world->rank && (f->stall_call == 0 || f->stall_call == call)) {
         r->spans.fault_phase = f->stall_phase;
     }
-    if (f->dead_rank == r->world->rank && timed && call == last) {
+    if (is_to_die(f, r->world->rank) && timed && call == last) {
         r->spans.fault_phase = f->dead_phase;
         r->spans.dies = true;
     }

@@ -7,12 +7,15 @@
 #include "bench/region/collectives.h"
 #include "bench/region/weights.h"
 
+enum { K3_DEAD_MAX = 16 };
+
 typedef struct k3_fault {
     int      stall_rank, stall_phase; /* -1: none */
     double   stall_ms;
     uint64_t stall_call; /* in this iteration alone, from 1, warm-up counted; 0: in each */
-    int      dead_rank, dead_phase; /* -1: none */
-    uint64_t dead_call;             /* from this iteration on; 0: from the second timed one */
+    int      dead_rank[K3_DEAD_MAX]; /* in rising order */
+    int      dead_count, dead_phase;
+    uint64_t dead_call;    /* from this iteration on; 0: from the second timed one */
     int      corrupt_rank; /* -1: none; swaps combined row `corrupt_row` with the next one */
     uint64_t corrupt_row;
     int      slow_src, slow_dst;
@@ -22,8 +25,7 @@ typedef struct k3_fault {
 
 #define K3_FAULT_NONE                                                                              \
     {                                                                                              \
-        .stall_rank = -1, .stall_phase = -1, .dead_rank = -1, .dead_phase = -1,                    \
-        .corrupt_rank = -1, .slow_src = -1                                                         \
+        .stall_rank = -1, .stall_phase = -1, .dead_phase = -1, .corrupt_rank = -1, .slow_src = -1  \
     }
 
 typedef struct k3_region {

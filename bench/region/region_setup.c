@@ -100,7 +100,7 @@ double k3_region_limit(const k3_cell_t *cell, const k3_region_options_t *options
     if (options->call_timeout > 0.0) {
         return options->call_timeout;
     }
-    return options->fault.dead_rank >= 0 ? cell->profile->timeout_s : 0.0;
+    return options->fault.dead_count > 0 ? cell->profile->timeout_s : 0.0;
 }
 
 /* --- engine ---------------------------------------------------------------------------------- */

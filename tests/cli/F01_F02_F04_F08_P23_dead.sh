@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Dead and late ranks by profile: masks, traps, endless waits. F01, F02, F04, F08.
+# Dead and late ranks by profile: masks, traps, endless waits. F01, F02, F04, F08, P23.
 . "$(dirname "$0")/lib.sh"
 
 cell=(--model "tiny:E=32,K=4" --dp 2 --nodes-as 2 --seed 7 --check every)
@@ -50,6 +50,14 @@ launch 8 run "${cell[@]}" --backend pplx --iters 3 --timeout 4 --fault dead:2:di
 expect_rc 4
 expect_text err 'no progress .* rank 0 .*dispatch_wait.*counts or their rows missing' 'rank 2 .*in dispatch_send'
 expect_no_file wait.json
+
+# P23: half of the ranks dead before the first call. Places go by the number of a rank, masked ranks get no
+# message in the timed iterations.
+launch 6 run --model "tiny:E=36,K=4" --backend nixl --check every --iters 3 --call-timeout 2 --fault dead:1+3+4:dispatch_send:1 --out half.json
+expect_rc 0
+expect half.json '.cells[0] | .status == "degraded" and .check.state == "ok" and .qps.matches_plan'
+expect half.json ".cells[0] | [$masks | [.by, .rank, .call]] == [[0,1,1],[0,3,1],[0,4,1],[2,1,1],[2,3,1],[2,4,1],[5,1,1],[5,3,1],[5,4,1]]"
+expect half.json '.cells[0] | [lanes | select(.messages + .signals > 0) | .src, .dst] | unique == [0, 2, 5]'
 
 # Without a fault no limit is in force, and the record says so.
 launch 8 run "${cell[@]}" --backend mooncake --iters 2 --out plain.json
