@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *const k3_format_names[] = {"bf16", "fp8", "mxfp8", "mxfp4", "int8", NULL};
+const char *const k3_format_names[] = {"bf16", "fp8", "mxfp8", "mxfp4", "int8", "logfmt10", NULL};
 
 const char *const k3_format_rules[] = {
     [K3_FORMAT_BF16] = "bf16, nearest even",
@@ -33,6 +33,7 @@ size_t k3_format_group(k3_format_t format)
 {
     switch (format) {
     case K3_FORMAT_FP8:
+    case K3_FORMAT_LOGFMT10:
         return 128;
     case K3_FORMAT_MXFP8:
     case K3_FORMAT_MXFP4:
@@ -46,6 +47,7 @@ size_t k3_format_value_bytes(k3_format_t format, size_t n)
 {
     switch (format) {
     case K3_FORMAT_BF16:
+    case K3_FORMAT_LOGFMT10:
         return 2 * n;
     case K3_FORMAT_MXFP4:
         return (n + 1) / 2;
@@ -58,7 +60,8 @@ size_t k3_format_scale_bytes(k3_format_t format, size_t n)
 {
     switch (format) {
     case K3_FORMAT_FP8:
-        return sizeof(float) * ((n + 127) / 128);
+    case K3_FORMAT_LOGFMT10:
+        return 4 * ((n + 127) / 128);
     case K3_FORMAT_MXFP8:
     case K3_FORMAT_MXFP4:
         return (n + 31) / 32;
@@ -72,6 +75,11 @@ size_t k3_format_scale_bytes(k3_format_t format, size_t n)
 size_t k3_format_row_bytes(k3_format_t format, size_t n)
 {
     return k3_format_value_bytes(format, n) + k3_format_scale_bytes(format, n);
+}
+
+size_t k3_format_spare_bytes(k3_format_t format, size_t n)
+{
+    return format == K3_FORMAT_LOGFMT10 ? (n + 127) / 128 * (256 - 160) : 0;
 }
 
 uint16_t k3_f32_to_bf16(float value)

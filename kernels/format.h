@@ -12,6 +12,9 @@
  *              2^(floor(log2 amax) - 2); amax 0 gives the smallest exponent, values 0
  *   int8       one f32 scale a row: scale = amax / 127 (amax 0: scale 1), round to nearest even,
  *              limited to -127..127
+ *   logfmt10   results only, by k3_kernels_t's log_encode and log_decode: 128 values have a pair of
+ *              bf16 magnitudes in front (largest, smallest) and are 10-bit codes, or bf16 where they
+ *              do not qualify, so that a row's length varies; the sizes here are its bound
  *
  * code = round(value / scale) with the division rounded to f32; value = code * scale, in f32. E8M0
  * code e stands for 2^(e - 127), 255 is NaN; exponents that encoding would take below code 0 are
@@ -31,16 +34,19 @@ typedef enum k3_format {
     K3_FORMAT_MXFP8,
     K3_FORMAT_MXFP4,
     K3_FORMAT_INT8,
+    K3_FORMAT_LOGFMT10,
     K3_FORMAT_COUNT
 } k3_format_t;
 
 extern const char *const k3_format_names[]; /* "bf16", "fp8", ..., NULL */
 extern const char *const k3_format_rules[]; /* how a row gets there, in words */
 
-size_t k3_format_group(k3_format_t format); /* 1, 128, 32, 32, 1 (int8: one scale for the row) */
+size_t
+k3_format_group(k3_format_t format); /* 1, 128, 32, 32, 1 (int8: one scale for the row), 128 */
 size_t k3_format_value_bytes(k3_format_t format, size_t n);
 size_t k3_format_scale_bytes(k3_format_t format, size_t n); /* a short last group counts as one */
 size_t k3_format_row_bytes(k3_format_t format, size_t n);   /* values + scales */
+size_t k3_format_spare_bytes(k3_format_t format, size_t n); /* so many of them may be missing */
 
 /* Scalar codecs, the definition that all vector code must agree with bit for bit. */
 static inline float k3_bf16_to_f32(uint16_t bits)

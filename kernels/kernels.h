@@ -78,6 +78,17 @@ typedef struct k3_kernels {
     void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n,
                    float *out);
 
+    /* One row of n bf16 values, n a multiple of 128, as a LogFMT-10 message and back; both return its
+     * bytes, at most k3_format_row_bytes. The message begins with a pair of bf16 magnitudes for each
+     * 128 values, the largest and the smallest (a, b); a group qualifies when a is finite and above
+     * b. With lo = max(log2 b, log2 a - 32) and step = (log2 a - lo) / 510, code 0 is zero and code c
+     * is 2^(lo + (c - 1) step), 1 <= c <= 511; a magnitude gets the code with the nearest value,
+     * where two are equally near the upper one; zeros get 0, other values at least 1. 16 bits of sign
+     * for 16 values, then their 9-bit codes, the first in the lowest bits: 20 bytes for 16 values.
+     * Groups that do not qualify are bf16 as they are. Decoding rounds to bf16. */
+    size_t (*log_encode)(const uint16_t *row, size_t n, uint8_t *message);
+    size_t (*log_decode)(const uint8_t *message, size_t n, uint16_t *row);
+
     /* Expert MLP over n rows: rows[i] points to the values, scales[i] to the scales of row i in
      * `format` (scales may be NULL for bf16; f32 scales need no alignment, bf16 values 2 bytes).
      * row_weights[i], when given, multiplies the activation's output of row i. out[i] receives

@@ -15,16 +15,62 @@ static k3_status_t parse_rank(const char *text, uint32_t world, int *rank, k3_er
     return K3_OK;
 }
 
+/* The iteration is the last part and can be missing. */
+static k3_status_t parse_call(const k3_list_t *p, size_t at, uint64_t *call, k3_error_t *err)
+{
+    return p->count > at ? k3_parse_u64("fault iteration", p->items[at], 1, UINT32_MAX, call, err)
+                         : K3_OK;
+}
+
 static k3_status_t parse_stall(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
 {
     size_t phase;
 
     if (parse_rank(p->items[1], world, &f->stall_rank, err) != K3_OK ||
         k3_parse_name("fault phase", p->items[2], k3_phase_names, &phase, err) != K3_OK ||
-        k3_parse_double("fault ms", p->items[3], 0.0, 3.6e6, &f->stall_ms, err) != K3_OK) {
+        k3_parse_double("fault ms", p->items[3], 0.0, 3.6e6, &f->stall_ms, err) != K3_OK ||
+        parse_call(p, 4, &f->stall_call, err) != K3_OK) {
         return err->status;
     }
     f->stall_phase = (int)phase;
+    return K3_OK;
+}
+
+/* RANK+RANK+..., rising, so that no rank stands twice. */
+static k3_status_t parse_ranks(const char *text, uint32_t world, k3_fault_t *f, k3_error_t *err)
+{
+    k3_list_t parts;
+
+    k3_list_split(text, '+', &parts);
+    if (parts.count > K3_DEAD_MAX) {
+        k3_fail(err, K3_ERR_USAGE, "fault: %zu ranks, at most %d can die", parts.count,
+                K3_DEAD_MAX);
+    }
+    for (size_t i = 0; i < parts.count && err->status == K3_OK; i++) {
+        int rank = 0;
+
+        if (parse_rank(parts.items[i], world, &rank, err) != K3_OK) {
+            break;
+        }
+        if (i > 0 && rank <= f->dead_rank[i - 1]) {
+            k3_fail(err, K3_ERR_USAGE, "fault: ranks \"%s\" are not in rising order", text);
+        }
+        f->dead_rank[f->dead_count++] = rank;
+    }
+    k3_list_free(&parts);
+    return err->status;
+}
+
+static k3_status_t parse_dead(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
+{
+    size_t phase;
+
+    if (parse_ranks(p->items[1], world, f, err) != K3_OK ||
+        k3_parse_name("fault phase", p->items[2], k3_phase_names, &phase, err) != K3_OK ||
+        parse_call(p, 3, &f->dead_call, err) != K3_OK) {
+        return err->status;
+    }
+    f->dead_phase = (int)phase;
     return K3_OK;
 }
 
@@ -54,10 +100,12 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
 {
     static const struct {
         const char *name;
-        size_t      parts;
+        size_t      least, most; /* parts */
         k3_status_t (*parse)(const k3_list_t *, uint32_t, k3_fault_t *, k3_error_t *);
-    } kinds[] = {
-        {"stall", 4, parse_stall}, {"slow-qp", 5, parse_slow}, {"corrupt", 3, parse_corrupt}};
+    } kinds[] = {{"stall", 4, 5, parse_stall},
+                 {"dead", 3, 4, parse_dead},
+                 {"slow-qp", 5, 5, parse_slow},
+                 {"corrupt", 3, 3, parse_corrupt}};
     k3_list_t parts;
     bool      known = false;
 
@@ -67,17 +115,19 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
     }
     k3_list_split(text, ':', &parts);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(parts.items[0], kinds[i].name) == 0 && parts.count == kinds[i].parts) {
+        if (strcmp(parts.items[0], kinds[i].name) == 0 && parts.count >= kinds[i].least &&
+            parts.count <= kinds[i].most) {
             known = true;
             kinds[i].parse(&parts, world, fault, err);
         }
     }
     k3_list_free(&parts);
     if (!known) {
-        k3_fail(err, K3_ERR_USAGE,
-                "fault: \"%s\" is none of none, stall:RANK:PHASE:MS, slow-qp:SRC:DST:QP:FACTOR, "
-                "corrupt:RANK:ROW",
-                text);
+        k3_fail(
+            err, K3_ERR_USAGE,
+            "fault: \"%s\" is none of none, stall:RANK:PHASE:MS[:ITERATION], "
+            "dead:RANK[+RANK...]:PHASE[:ITERATION], slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW",
+            text);
     }
     return err->status;
 }

@@ -106,6 +106,19 @@ static json_t *rings_json(const k3_ring_tuning_t *t)
     return rows;
 }
 
+/* What --on-timeout may ask for beside the profile's own action. */
+static json_t *fault_choices(const k3_profile_t *p)
+{
+    json_t *choices = json_array();
+
+    for (int a = K3_FAULT_WAIT; a <= K3_FAULT_ERROR; a++) {
+        if ((p->fault_choices & K3_BIT(a)) != 0) {
+            json_array_append_new(choices, json_string(k3_fault_action_name((k3_fault_action_t)a)));
+        }
+    }
+    return choices;
+}
+
 static json_t *profile_json(const k3_profile_t *p)
 {
     char    dispatch[64], combine[64];
@@ -120,7 +133,7 @@ static json_t *profile_json(const k3_profile_t *p)
                                   "context_parallel", p->context_parallel));
     json_object_set_new(
         o, "rows",
-        json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "copy",
+        json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:b}", "copy",
                   k3_copy_rule_name(p->copy), "combine_copy", k3_copy_rule_name(p->combine_copy),
                   "slots", k3_slot_rule_name(p->slots), "combine_folds", p->combine_folds,
                   "dispatch_formats", formats_text(p->dispatch_formats, dispatch, sizeof(dispatch)),
@@ -128,7 +141,8 @@ static json_t *profile_json(const k3_profile_t *p)
                   formats_text(p->combine_formats, combine, sizeof(combine)), "combine_auto",
                   k3_format_names[p->combine_auto], "header_bytes", (int)p->header_bytes,
                   "meta_bytes", (int)p->meta_bytes, "meta_topk_bytes", (int)p->meta_topk_bytes,
-                  "pad", (int)p->pad, "combine_slot_extra", (int)p->combine_slot_extra));
+                  "pad", (int)p->pad, "combine_slot_extra", (int)p->combine_slot_extra, "zero_copy",
+                  p->zero_copy));
     json_object_set_new(o, "signals",
                         json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "op",
                                   k3_signal_op_name(p->signal_op), "bytes", (int)p->signal_bytes,
@@ -158,7 +172,8 @@ static json_t *profile_json(const k3_profile_t *p)
                                   "combine_roundings", (int)p->combine_roundings, "buffers",
                                   (int)p->buffers));
     json_object_set_new(o, "fault",
-                        json_pack("{s:s, s:f, s:b, s:b}", "action", k3_fault_action_name(p->fault),
+                        json_pack("{s:s, s:o, s:f, s:b, s:b}", "action",
+                                  k3_fault_action_name(p->fault), "choices", fault_choices(p),
                                   "timeout_s", p->timeout_s, "first_call_unlimited",
                                   p->first_call_unlimited, "mask_at_send", p->mask_at_send));
     json_object_set_new(o, "limits_stock", limits_json(&p->limits));

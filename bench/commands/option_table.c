@@ -49,7 +49,7 @@ const k3_option_def_t k3_option_defs[] = {
      CELL},
     {"dispatch-dtype", "TYPE,...", "auto", "bf16, fp8, mxfp8, mxfp4 (int8 where a profile has it)",
      CELL},
-    {"combine-dtype", "TYPE,...", "auto", "bf16", CELL},
+    {"combine-dtype", "TYPE,...", "auto", "bf16, fp8 (mori), mxfp8, logfmt10 (deepep:ll)", CELL},
     {"shared", "KIND,...", "auto",
      "the shared expert: replicated (whole on each rank), sharded (over the attention group, with "
      "a\n"
@@ -63,6 +63,12 @@ const k3_option_def_t k3_option_defs[] = {
     {"qps", "N,...", "auto",
      "queue pairs to each peer that carry traffic; auto: the profile's rule", CELL},
     {"fabric", "ib|roce", "ib", "for profiles whose QP rule depends on it", CELL},
+    {"signal", "OP,...", "auto",
+     "how a slab backend signals: its own way (auto), add, or write (that waits for the messages\n"
+     "before it where the backend adds)",
+     CELL},
+    {"zero-copy", "on|off,...", "off",
+     "experts write their results where the combine sends from (deepep:ll, nixl, uccl)", CELL},
     {"p2p", "on|off", "on",
      "plain stores to mapped peers of the same node; off: through the queue pair", CELL},
     {"nodes-as", "N", NULL, "split the ranks into N virtual nodes", CELL},
@@ -80,7 +86,19 @@ const k3_option_def_t k3_option_defs[] = {
     {"accounting", "on|off", "on", "counters and times of each queue pair", R},
     {"isa", "NAME", "auto", "auto, avx2, scalar: which CPU kernels", R},
     {"fault", "SPEC", "none",
-     "stall:RANK:PHASE:MS, slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW (test of the checks)", R},
+     "stall:RANK:PHASE:MS[:ITERATION], dead:RANK[+RANK...]:PHASE[:ITERATION],\n"
+     "slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW (test of the checks); iterations from 1, warm-up "
+     "counted (default: each;\n"
+     "dead from the second timed one)",
+     R},
+    {"call-timeout", "S", NULL,
+     "how long a dispatch or combine waits for a rank before --on-timeout; default: the backend's\n"
+     "limit where a rank is to die, else for ever",
+     R},
+    {"on-timeout", "auto|mask|trap|wait", "auto",
+     "what follows: the rank's rows are left out (mask), the cell ends (trap); auto: as the "
+     "backend",
+     CELL},
     {"timeout", "S", "60", "seconds without progress after which the job is ended", R},
     {"transport", "auto|any|rdma", "auto",
      "what must carry queue pairs between nodes: RDMA, or anything; auto: RDMA where this host has "

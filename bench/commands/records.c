@@ -52,7 +52,8 @@ static bool is_one_of(const json_t *value, const char *const *names)
 /* The members that a reader relies on. */
 static k3_status_t check_cell(const char *path, size_t index, const json_t *cell, k3_error_t *err)
 {
-    static const char *const statuses[] = {"ok", "failed", "unsupported", "skipped", NULL};
+    static const char *const statuses[] = {"ok",          "degraded", "failed",
+                                           "unsupported", "skipped",  NULL};
     static const char *const states[] = {"ok", "wrong", "not checked", NULL};
     const json_t *phases = json_object_get(cell, "phases"), *check = json_object_get(cell, "check");
     const char   *wrong = NULL;

@@ -64,6 +64,8 @@ static const axis_t axes[] = {
     {"combine-dtype", TEXT, MEMBER(combine_dtype), 0, 0},
     {"shared", TEXT, MEMBER(shared), 0, 0},
     {"shared-overlap", TEXT, MEMBER(shared_overlap), 0, 0},
+    {"signal", TEXT, MEMBER(signal), 0, 0},
+    {"zero-copy", TEXT, MEMBER(zero_copy), 0, 0},
     {"qps", AUTO_NUMBER, MEMBER(qps), 1, UINT64_MAX},
     {"backend", TEXT, MEMBER(backend), 0, 0},
 };
@@ -127,6 +129,7 @@ static k3_status_t set_common(const k3_options_t *options, k3_cell_request_t *it
 
     item->skew = k3_options_get(options, "tokens-skew");
     item->fabric = k3_options_get(options, "fabric");
+    item->on_timeout = k3_options_get(options, "on-timeout");
     if ((max_tokens != NULL &&
          k3_parse_u64("max-tokens", max_tokens, 1, 1u << 24, &item->max_tokens, err) != K3_OK) ||
         (nodes_as != NULL &&

@@ -100,13 +100,16 @@ static k3_status_t parse_transport(run_t *run, k3_error_t *err)
 
 static k3_status_t parse_region(run_t *run, k3_error_t *err)
 {
-    size_t isa;
+    const char *limit = k3_options_get(run->options, "call-timeout");
+    size_t      isa;
 
     if (k3_parse_name("isa", k3_options_get(run->options, "isa"), k3_kernels_isa_names, &isa,
                       err) != K3_OK ||
         parse_switch(run, "accounting", &run->region.accounting, err) != K3_OK ||
         k3_fault_parse(k3_options_get(run->options, "fault"), (uint32_t)run->world.size,
-                       &run->region.fault, err) != K3_OK) {
+                       &run->region.fault, err) != K3_OK ||
+        (limit != NULL && k3_parse_double("call-timeout", limit, 0.001, 86400.0,
+                                          &run->region.call_timeout, err) != K3_OK)) {
         return err->status;
     }
     run->region.isa = k3_kernels_isa_names[isa];
@@ -214,11 +217,18 @@ static void judge(run_t *run, json_t *object, const k3_measurement_t *m)
             m->check.first_got, m->check.diagnosis[0] != '\0' ? "; " : "", m->check.diagnosis);
     } else if (m->has_lanes && run->region.accounting && !m->matches_plan) {
         snprintf(reason, sizeof(reason), "measured != plan: %s", m->mismatch.text);
+    } else if (m->died < run->region.fault.dead_count) {
+        snprintf(reason, sizeof(reason), "fault: rank %d never came to %s in its iteration",
+                 run->region.fault.dead_rank[0], k3_phase_names[run->region.fault.dead_phase]);
     } else if (m->timed_allocations > 0) {
         snprintf(reason, sizeof(reason), "%llu allocations inside timed iterations",
                  (unsigned long long)m->timed_allocations);
     }
     run->wrong |= reason[0] != '\0';
+    if (reason[0] == '\0' && m->mask_count > 0) {
+        k3_record_degraded(object, m, run->world.size);
+        return;
+    }
     k3_record_status(object, reason[0] != '\0' ? "failed" : "ok",
                      reason[0] != '\0' ? reason : NULL);
 }
@@ -256,6 +266,9 @@ static k3_status_t check_fault(const run_t *run, const k3_cell_t *cell, k3_error
                 (unsigned long long)f->corrupt_row, f->corrupt_rank, (unsigned long long)rows);
         }
     }
+    if (f->dead_count > 0 && cell->component == K3_COMPONENT_CONTROL) {
+        return k3_fail(err, K3_ERR_USAGE, "fault: component control has no place for a dead rank");
+    }
     if (f->slow_src >= 0 && f->slow_qp >= cell->qps.active) {
         return k3_fail(err, K3_ERR_USAGE,
                        "fault: QP index %u: %s has %u queue pairs to each peer, from 0", f->slow_qp,
@@ -273,10 +286,18 @@ static void record_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work
     k3_memory_plan(cell, (uint32_t)run->world.rank, &memory);
     m->accounted = run->region.accounting;
     object = k3_record_plan(cell, work, &memory);
-    if (run->world.rank == 0) {
-        k3_record_measured(object, cell, work, m, run->measure.check);
+    if (m->trapped.status != K3_OK) {
+        k3_record_status(object, "failed", m->trapped.text);
+        run->wrong = true;
+    } else {
+        if (run->world.rank == 0) {
+            k3_record_measured(object, cell, work, m, run->measure.check);
+        }
+        judge(run, object, m);
     }
-    judge(run, object, m);
+    if (run->world.rank == 0) {
+        k3_record_faults(object, cell, m, k3_options_get(run->options, "fault"));
+    }
     keep(run, object);
 }
 
@@ -316,7 +337,9 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
     }
     /* Planning can take long and waits for nobody; from here on a rank can wait for another. */
     if (err->status == K3_OK) {
-        k3_watchdog_start(&run->world, run->timeout, err);
+        /* A call may lawfully take its own limit, in dispatch and in combine. */
+        k3_watchdog_start(&run->world, run->timeout + 2.0 * k3_region_limit(cell, &run->region),
+                          err);
         if (k3_world_agree(&run->world, err) == K3_OK) {
             execute_cell(run, cell, &work, err);
         }

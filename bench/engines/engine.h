@@ -31,6 +31,12 @@ typedef struct k3_wait {
     uint64_t count;
 } k3_wait_t;
 
+/* A rank that stayed silent beyond the limit of a call: from then on its rows are missing. */
+typedef struct k3_mask {
+    uint64_t call;  /* iteration of the cell, from 1, in which the limit passed; 0: not masked */
+    int32_t  phase; /* k3_phase_t of the wait */
+} k3_mask_t;
+
 typedef struct k3_engine_env {
     const k3_cell_t    *cell;
     const k3_world_t   *world;
@@ -46,8 +52,17 @@ typedef struct k3_engine_env {
     /* Called once in each dispatch after this rank's sends are posted and before it waits, by the
      * engines that can; NULL: nothing to overlap. */
     void (*after_send)(void *arg);
-    void *after_send_arg;
+    void  *after_send_arg;
+    double limit_s; /* how long a call waits for a source; 0: for ever */
 } k3_engine_env_t;
+
+/* Between the last send of a dispatch and its wait. */
+static inline void k3_engine_sent(const k3_engine_env_t *env)
+{
+    if (env->after_send != NULL) {
+        env->after_send(env->after_send_arg);
+    }
+}
 
 /* The rows that this rank dispatches. */
 typedef struct k3_rows {
@@ -97,6 +112,13 @@ typedef struct k3_engine_ops {
     /* The messages and signals of one dispatch by a bare loop without bookkeeping, until this
      * rank's own arrived: the control that dispatch is held against. NULL: the engine has none. */
     k3_status_t (*control)(void *engine, const k3_rows_t *rows, k3_error_t *err);
+
+    /* Who this rank has masked, [R]; a rank that is dead by fault injection (env->spans->dead) then
+     * takes no part in dispatch and combine, but for what all ranks do together. NULL: the engine
+     * knows no limits, and a dead rank stands still. */
+    const k3_mask_t *(*masks)(void *engine);
+    /* The error of a rank that the limit of a call has stopped; NULL: not stopped. */
+    const k3_error_t *(*trapped)(void *engine);
 
     /* The queue pairs, NULL where the engine has none. */
     k3_qps_t *(*qps)(void *engine);

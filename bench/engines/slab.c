@@ -1,24 +1,23 @@
 /* The slab family: one message for each (row, expert) into a slot that belongs to (expert, source),
- * one signal for each (expert, source) also for no row, results back into the slot (expert, row) of
- * the origin, weighted sum there. Two halves of the block alternate, so that a half is written
- * again only after every rank has shown, by its next signals, that it is done with it.
+ * results back into the slot (expert, row) of the origin, weighted sum there.
  *
- * What differs between deepep:ll and mooncake (number and choice of QPs, doorbells, slot strides,
- * buffer size) comes from the profile through k3_slab_t. */
-#include <stdio.h>
-#include <string.h>
-
+ * What differs between backends (number and choice of QPs, doorbells, signals, slot strides, buffers,
+ * copies) comes from the profile through k3_slab_t and k3_counted_t. Profiles with one signal for each
+ * (expert, source) are slab_rows.c, those that count arrivals slab_counted.c. */
 #include "bench/engines/slab_engine.h"
-#include "harness/base/arith.h"
 #include "harness/base/memory.h"
-
-/* --- set-up ---------------------------------------------------------------------------------- */
 
 static void slab_destroy(void *engine)
 {
     slab_engine_t *e = engine;
 
     k3_slab_control_destroy(e);
+    k3_free(e->due);
+    k3_free(e->total);
+    k3_free(e->base);
+    k3_free(e->masks);
+    k3_free(e->decoded);
+    k3_free(e->results);
     k3_free(e->out);
     k3_free(e->scales);
     k3_free(e->values);
@@ -34,25 +33,18 @@ static void slab_destroy(void *engine)
 
 static k3_status_t alloc_tables(slab_engine_t *e, k3_error_t *err)
 {
-    const k3_slab_t *s = &e->slab;
+    const k3_cell_t *cell = e->env.cell;
+    uint32_t         experts = cell->model.experts;
 
-    /* An expert can get at most all rows of every source. */
-    e->rows_cap = k3_mul(s->ranks, s->m);
-    if (k3_alloc("targets", s->experts, sizeof(slab_target_t), &e->target, err) != K3_OK ||
-        k3_alloc("slots used", s->experts, sizeof(uint32_t), &e->next, err) != K3_OK ||
-        k3_alloc("rows arrived", s->experts, sizeof(uint32_t), &e->arrived, err) != K3_OK ||
-        k3_alloc("signals seen", s->experts, 1, &e->seen, err) != K3_OK ||
+    if (k3_alloc("targets", experts, sizeof(slab_target_t), &e->target, err) != K3_OK ||
+        k3_alloc("slots used", experts, sizeof(uint32_t), &e->next, err) != K3_OK ||
+        k3_alloc("rows arrived", experts, sizeof(uint32_t), &e->arrived, err) != K3_OK ||
+        k3_alloc("masks", cell->layout.tp, sizeof(k3_mask_t), &e->masks, err) != K3_OK ||
+        e->form->alloc(e, err) != K3_OK ||
         k3_alloc("row pointers", e->rows_cap, sizeof(void *), &e->values, err) != K3_OK ||
         k3_alloc("row pointers", e->rows_cap, sizeof(void *), &e->scales, err) != K3_OK ||
         k3_alloc("row pointers", e->rows_cap, sizeof(void *), &e->out, err) != K3_OK) {
         return err->status;
-    }
-    for (uint32_t x = 0; x < s->experts; x++) {
-        e->target[x] = (slab_target_t){
-            .offset = k3_slab_record_at(s, x % s->local, e->rank, 0),
-            .peer = (int)(x / s->local),
-            .qp = k3_slab_qp(s, x % s->local),
-        };
     }
     return K3_OK;
 }
@@ -71,15 +63,18 @@ static bool any_soft_lane(const slab_engine_t *e)
 static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
 {
     slab_engine_t *e = NULL;
+    uint64_t       bytes = 0;
 
     if (k3_alloc("slab engine", 1, sizeof(*e), &e, err) == K3_OK) {
         e->env = *env;
         e->rank = (uint32_t)env->world->rank;
-        k3_slab_plan(env->cell, &e->slab);
+        e->form = k3_is_counted(env->cell->profile) ? &k3_slab_counted : &k3_slab_rows;
+        e->trapped = (k3_error_t)K3_ERROR_INIT;
+        bytes = e->form->plan(e);
         alloc_tables(e, err);
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        k3_engine_queue_pairs(env, e->slab.bytes, &e->qps, err);
+        k3_engine_queue_pairs(env, bytes, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {
@@ -93,331 +88,39 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
     return env->cell->component == K3_COMPONENT_CONTROL ? k3_slab_control_create(e, err) : K3_OK;
 }
 
-/* --- waiting --------------------------------------------------------------------------------- */
-
-static void describe_wait(const void *arg, char *text, unsigned size)
-{
-    const slab_engine_t *e = arg;
-    uint32_t             i = 0;
-
-    while (i < e->slab.experts && e->seen[i]) {
-        i++;
-    }
-    if (i == e->slab.experts) {
-        snprintf(text, size, "all %s seen", e->waiting_for);
-    } else if (e->waiting_for[0] == 'c') {
-        snprintf(text, size, "%llu of %u %s missing, first: local expert %u from rank %u",
-                 (unsigned long long)e->missing, e->slab.experts, e->waiting_for, i / e->slab.ranks,
-                 i % e->slab.ranks);
-    } else {
-        snprintf(text, size, "%llu of %u %s missing, first: expert %u of rank %u",
-                 (unsigned long long)e->missing, e->slab.experts, e->waiting_for, i,
-                 i / e->slab.local);
-    }
-}
-
-static void note_wait(k3_wait_t *wait, uint64_t ticks)
-{
-    double us = k3_clock_us(ticks);
-
-    wait->sum_us += us;
-    wait->max_us = us > wait->max_us ? us : wait->max_us;
-    wait->count++;
-}
-
-k3_status_t k3_slab_wait(slab_engine_t *e, const uint8_t *words, bool dispatch, k3_error_t *err)
-{
-    const k3_slab_t *s = &e->slab;
-    k3_wait_t       *waits = e->env.waits[dispatch ? K3_TRAFFIC_DISPATCH : K3_TRAFFIC_COMBINE];
-    uint64_t         begin = k3_clock_now();
-
-    memset(e->seen, 0, s->experts);
-    e->missing = s->experts;
-    e->waiting_for = dispatch ? "counts" : "flags";
-    k3_watchdog_describe(describe_wait, e);
-    while (e->missing > 0 && err->status == K3_OK) {
-        uint64_t before = e->missing;
-
-        for (uint32_t i = 0; i < s->experts; i++) {
-            uint32_t word, source;
-
-            if (e->seen[i] || (word = k3_signal_read32(words + i * s->signal_bytes)) == 0) {
-                continue;
-            }
-            source = dispatch ? i % s->ranks : i / s->local;
-            if (dispatch) {
-                e->arrived[i] = (uint32_t)(-(int32_t)word - 1);
-            }
-            note_wait(&waits[source], k3_clock_now() - begin);
-            e->seen[i] = 1;
-            e->missing--;
-        }
-        if (e->missing == before) {
-            k3_qps_idle(e->qps, err);
-        } else {
-            k3_watchdog_alive();
-        }
-    }
-    k3_watchdog_describe(NULL, NULL);
-    return err->status;
-}
-
-/* Where UCX emulates puts in software, a rank that computes or sits in MPI would keep its peers' data
- * back: all finish together, and what that takes belongs to the wait. With hardware or mapped memory
- * nothing is done here. */
-static k3_status_t finish_span(slab_engine_t *e, k3_error_t *err)
-{
-    if (e->soft && err->status == K3_OK && k3_qps_bank_end(e->qps, err) == K3_OK) {
-        k3_qps_barrier(e->qps, err);
-    }
-    return err->status;
-}
-
-/* --- dispatch -------------------------------------------------------------------------------- */
-
-/* Each row is brought to its record once; all its copies are sent from there. */
-static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint8_t *send)
-{
-    const k3_slab_t *s = &e->slab;
-    uint32_t         width = e->env.cell->model.latent;
-
-    for (uint64_t i = 0; i < rows->count; i++) {
-        uint8_t *record = send + i * s->record;
-        int32_t  header[4] = {(int32_t)i, 0, 0, 0};
-
-        memcpy(record, header, sizeof(header));
-        e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * width, width,
-                               record + s->record_values, record + s->record_scales);
-    }
-}
-
-/* One row to one expert. */
-static inline void send_row(slab_engine_t *e, const uint8_t *record, int32_t id, uint64_t recv,
-                            uint32_t every)
-{
-    const slab_target_t *t = &e->target[id];
-    uint32_t             slot = e->next[id]++;
-
-    k3_qps_put(e->qps, t->peer, t->qp, record, recv + t->offset + slot * e->slab.record,
-               e->slab.record, e->slab.record_payload);
-    if ((slot + 1) % every == 0) {
-        k3_qps_doorbell(e->qps, t->peer, t->qp);
-    }
-}
-
-static void send_rows(slab_engine_t *e, const k3_rows_t *rows, const uint8_t *send, unsigned half)
-{
-    uint32_t topk = e->env.cell->model.topk;
-    uint32_t every = e->env.cell->profile->doorbell_every;
-    uint64_t n = rows->count * topk;
-
-    memset(e->next, 0, e->slab.experts * sizeof(uint32_t));
-    for (uint64_t i = 0; i < n; i++) {
-        int32_t id = rows->ids[i], next = i + 1 < n ? rows->ids[i + 1] : -1;
-
-        if (next >= 0) {
-            k3_qps_expect(e->qps, e->target[next].peer, e->target[next].qp);
-        }
-        if (id >= 0) {
-            send_row(e, send + i / topk * e->slab.record, id, e->slab.recv[half], every);
-        }
-    }
-}
-
-/* For every expert, also with no row. The order starts at the own rank, so that not every source
- * signals rank 0 first. */
-static void send_counts(slab_engine_t *e, unsigned half)
-{
-    const k3_slab_t *s = &e->slab;
-    bool             rings = e->env.cell->profile->doorbell_signal;
-
-    for (uint32_t step = 0; step < s->ranks; step++) {
-        uint32_t peer = (e->rank + step) % s->ranks;
-
-        for (uint32_t local = 0; local < s->local; local++) {
-            uint32_t n = e->next[peer * s->local + local];
-
-            if (local + 1 < s->local) {
-                k3_qps_expect(e->qps, (int)peer, k3_slab_qp(s, local + 1));
-            }
-            k3_qps_signal_add32(e->qps, (int)peer, k3_slab_qp(s, local),
-                                s->signal[half] + k3_slab_count_at(s, local, e->rank),
-                                (uint32_t)(-(int32_t)n - 1));
-            if (rings) {
-                k3_qps_doorbell(e->qps, (int)peer, k3_slab_qp(s, local));
-            }
-        }
-    }
-}
-
-/* The words of the half that is not in use are consumed by now; they must be zero before any rank
- * can see this rank's next signals and answer into them. */
-static void clear_words(slab_engine_t *e, unsigned half)
-{
-    const k3_slab_t *s = &e->slab;
-
-    for (uint32_t i = 0; i < s->experts; i++) {
-        k3_signal_clear32(e->block + s->signal[half] + i * s->signal_bytes);
-    }
-}
-
-static k3_status_t check_counts(const slab_engine_t *e, k3_error_t *err)
-{
-    for (uint32_t i = 0; i < e->slab.experts; i++) {
-        if (e->arrived[i] > e->slab.m) {
-            return k3_fail(err, K3_ERR_CHECK,
-                           "local expert %u: rank %u announced %u rows, the slab holds %llu",
-                           i / e->slab.ranks, i % e->slab.ranks, e->arrived[i],
-                           (unsigned long long)e->slab.m);
-        }
-    }
-    return K3_OK;
-}
-
 static k3_status_t slab_dispatch(void *engine, const k3_rows_t *rows, k3_error_t *err)
 {
     slab_engine_t *e = engine;
-    k3_spans_t    *spans = e->env.spans;
-    unsigned       half = e->half;
-    uint8_t       *send = e->block + e->slab.send[half];
 
-    k3_span_begin(spans, K3_PHASE_QUANTIZE);
-    quantize(e, rows, send);
-    k3_span_end(spans, K3_PHASE_QUANTIZE);
-
-    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
-    k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
-    clear_words(e, half ^ 1);
-    send_rows(e, rows, send, half);
-    send_counts(e, half);
-    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
-
-    if (e->env.after_send != NULL) {
-        e->env.after_send(e->env.after_send_arg);
-    }
-
-    k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
-    k3_slab_wait(e, e->block + e->slab.signal[half], true, err);
-    finish_span(e, err);
-    k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
-    e->half = half ^ 1;
-    return err->status == K3_OK ? check_counts(e, err) : err->status;
+    e->call++;
+    return e->form->dispatch(e, rows, err);
 }
 
-/* --- experts --------------------------------------------------------------------------------- */
-
-/* Rows are consumed where they arrived; results go where the combine sends from. */
 static void slab_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *work)
 {
-    slab_engine_t   *e = engine;
-    const k3_slab_t *s = &e->slab;
-    const uint8_t   *recv = e->block + s->recv[e->half ^ 1];
-    uint8_t         *back = e->block + s->send[e->half];
-    size_t           n = 0;
+    slab_engine_t *e = engine;
 
-    for (uint32_t source = 0; source < s->ranks; source++) {
-        const uint8_t *record = recv + k3_slab_record_at(s, local_expert, source, 0);
-        uint8_t       *result = back + k3_slab_staging_at(s, local_expert, source, 0);
-
-        for (uint32_t i = e->arrived[local_expert * s->ranks + source]; i > 0; i--) {
-            e->values[n] = record + s->record_values;
-            e->scales[n] = record + s->record_scales;
-            e->out[n] = (uint16_t *)(void *)result;
-            record += s->record;
-            result += s->result_stride;
-            n++;
-        }
-    }
-    *work = (k3_expert_rows_t){n, e->env.cell->dispatch_format, e->values, e->scales, e->out};
-}
-
-/* --- combine --------------------------------------------------------------------------------- */
-
-/* The rows of one (local expert, source) range go back to the source, to the slots (expert, its
- * row). */
-static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source, unsigned half,
-                              k3_error_t *err)
-{
-    const k3_slab_t *s = &e->slab;
-    uint32_t         expert = e->rank * s->local + local;
-    uint32_t         every = e->env.cell->profile->doorbell_every;
-    const uint8_t   *record = e->block + s->recv[half ^ 1] + k3_slab_record_at(s, local, source, 0);
-    const uint8_t   *result = e->block + s->send[half] + k3_slab_staging_at(s, local, source, 0);
-    unsigned         qp = k3_slab_qp(s, local);
-
-    for (uint32_t i = 0; i < e->arrived[local * s->ranks + source]; i++) {
-        int32_t row;
-
-        memcpy(&row, record, sizeof(row));
-        if (row < 0 || (uint64_t)row >= s->m) {
-            return k3_fail(err, K3_ERR_CHECK,
-                           "local expert %u, slot %u of rank %u: source row %d is outside 0..%llu",
-                           local, i, source, row, (unsigned long long)s->m - 1);
-        }
-        k3_qps_put(e->qps, (int)source, qp, result,
-                   s->recv[half] + k3_slab_result_at(s, expert, (uint64_t)row), s->result,
-                   s->result_payload);
-        if ((i + 1) % every == 0) {
-            k3_qps_doorbell(e->qps, (int)source, qp);
-        }
-        record += s->record;
-        result += s->result_stride;
-    }
-    k3_qps_signal_add32(e->qps, (int)source, qp, s->signal[half] + k3_slab_flag_at(s, expert), 1);
-    if (e->env.cell->profile->doorbell_signal) {
-        k3_qps_doorbell(e->qps, (int)source, qp);
-    }
-    return K3_OK;
-}
-
-static void reduce(slab_engine_t *e, const k3_rows_t *rows, unsigned half, uint16_t *combined)
-{
-    const k3_slab_t *s = &e->slab;
-    uint32_t         topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
-    const uint8_t   *recv = e->block + s->recv[half];
-    const uint16_t  *parts[K3_TOPK_MAX];
-
-    for (uint64_t i = 0; i < rows->count; i++) {
-        for (uint32_t k = 0; k < topk; k++) {
-            int32_t id = rows->ids[i * topk + k];
-
-            parts[k] = id < 0 ? NULL
-                              : (const uint16_t *)(const void *)(recv + k3_slab_result_at(
-                                                                            s, (uint32_t)id, i));
-        }
-        e->env.kernels->combine(parts, rows->weights + i * topk, topk, width, combined + i * width);
-    }
+    e->form->expert(e, local_expert, work);
 }
 
 static k3_status_t slab_combine(void *engine, const k3_rows_t *rows, uint16_t *combined,
                                 k3_error_t *err)
 {
     slab_engine_t *e = engine;
-    k3_spans_t    *spans = e->env.spans;
-    unsigned       half = e->half;
 
-    k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
-    k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
-    clear_words(e, half ^ 1);
-    for (uint32_t step = 0; step < e->slab.ranks && err->status == K3_OK; step++) {
-        for (uint32_t local = 0; local < e->slab.local && err->status == K3_OK; local++) {
-            send_range(e, local, (e->rank + step) % e->slab.ranks, half, err);
-        }
-    }
-    k3_span_end(spans, K3_PHASE_COMBINE_SEND);
+    return e->form->combine(e, rows, combined, err);
+}
 
-    k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
-    k3_slab_wait(e, e->block + e->slab.signal[half], false, err);
-    finish_span(e, err);
-    k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
+static const k3_mask_t *slab_masks(void *engine)
+{
+    return ((slab_engine_t *)engine)->masks;
+}
 
-    k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);
-    if (err->status == K3_OK) {
-        reduce(e, rows, half, combined);
-    }
-    k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
-    e->half = half ^ 1;
-    return err->status;
+static const k3_error_t *slab_trapped(void *engine)
+{
+    const slab_engine_t *e = engine;
+
+    return e->trapped.status != K3_OK ? &e->trapped : NULL;
 }
 
 static k3_qps_t *slab_qps(void *engine)
@@ -440,5 +143,7 @@ const k3_engine_ops_t k3_engine_slab = {
     .combine = slab_combine,
     .settle = slab_settle,
     .control = k3_slab_control,
+    .masks = slab_masks,
+    .trapped = slab_trapped,
     .qps = slab_qps,
 };

@@ -14,11 +14,11 @@ typedef struct raw_put {
 } raw_put_t;
 
 typedef struct raw_signal {
-    uint32_t *mapped;
-    uint64_t  offset;
-    uint32_t  value;
-    int       peer;
-    unsigned  qp;
+    uint8_t *mapped;
+    uint64_t offset;
+    uint64_t value;
+    int      peer;
+    unsigned qp;
 } raw_signal_t;
 
 struct slab_raw {
@@ -67,9 +67,9 @@ static void add_signals(slab_engine_t *e)
             uint32_t n = e->next[peer * s->local + local];
 
             e->raw->signal[e->raw->signals++] = (raw_signal_t){
-                .mapped = base != NULL ? (uint32_t *)(void *)(base + offset) : NULL,
+                .mapped = base != NULL ? base + offset : NULL,
                 .offset = offset,
-                .value = (uint32_t)(-(int32_t)n - 1),
+                .value = k3_slab_count_value(e, n),
                 .peer = (int)peer,
                 .qp = k3_slab_qp(s, local),
             };
@@ -104,6 +104,16 @@ k3_status_t k3_slab_control_create(slab_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
+/* The words are zero, so that an add and a write leave the same. */
+static inline void store_signal(const raw_signal_t *s, bool wide)
+{
+    if (wide) {
+        __atomic_fetch_add((uint64_t *)(void *)s->mapped, s->value, __ATOMIC_RELEASE);
+    } else {
+        __atomic_fetch_add((uint32_t *)(void *)s->mapped, (uint32_t)s->value, __ATOMIC_RELEASE);
+    }
+}
+
 /* The caller separates the calls of all ranks by barriers, so one half serves and its words can be cleared
  * at once. */
 k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err)
@@ -112,6 +122,7 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
     const struct slab_raw *raw = e->raw;
     uint8_t               *words = e->block + e->slab.signal[0];
     uint64_t               bytes = e->slab.record;
+    bool                   wide = e->slab.signal_bytes == 8;
 
     (void)rows;
     for (uint64_t i = 0; i < raw->puts; i++) {
@@ -127,14 +138,18 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
         const raw_signal_t *s = &raw->signal[i];
 
         if (s->mapped != NULL) {
-            __atomic_fetch_add(s->mapped, s->value, __ATOMIC_RELEASE);
+            store_signal(s, wide);
         } else {
-            k3_qps_signal_add32(e->qps, s->peer, s->qp, s->offset, s->value);
+            k3_slab_signal(e, s->peer, s->qp, s->offset, s->value);
         }
     }
     k3_slab_wait(e, words, true, err);
     for (uint32_t i = 0; i < e->slab.experts; i++) {
-        k3_signal_clear32(words + i * e->slab.signal_bytes);
+        if (wide) {
+            k3_signal_clear64(words + i * e->slab.signal_bytes);
+        } else {
+            k3_signal_clear32(words + i * e->slab.signal_bytes);
+        }
     }
     return err->status;
 }

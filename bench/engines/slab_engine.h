@@ -1,40 +1,130 @@
-/* The slab engine's private parts: slab.c and its control. */
+/* The slab engine's private parts: slab.c (set-up), slab_wait.c (waiting, limits, masks), slab_rows.c
+ * (profiles with one signal for each expert), slab_counted.c (profiles that count arrivals) and
+ * slab_control.c. */
 #ifndef K3_ENGINES_SLAB_ENGINE_H
 #define K3_ENGINES_SLAB_ENGINE_H
 
+#include <string.h>
+
 #include "bench/engines/engine.h"
+#include "bench/plan/counted.h"
 #include "bench/plan/slab.h"
+
+typedef struct slab_engine slab_engine_t;
+
+/* The two kinds of slab profiles. */
+typedef struct slab_form {
+    uint64_t (*plan)(slab_engine_t *engine); /* fills the geometry; bytes of the block */
+    k3_status_t (*alloc)(slab_engine_t *engine, k3_error_t *err);
+    k3_status_t (*dispatch)(slab_engine_t *engine, const k3_rows_t *rows, k3_error_t *err);
+    void (*expert)(slab_engine_t *engine, uint32_t local_expert, k3_expert_rows_t *work);
+    k3_status_t (*combine)(slab_engine_t *engine, const k3_rows_t *rows, uint16_t *combined,
+                           k3_error_t *err);
+} slab_form_t;
+
+extern const slab_form_t k3_slab_rows, k3_slab_counted;
 
 /* Where the rows for an expert go; computed once. */
 typedef struct slab_target {
-    uint64_t offset; /* of this rank's records in either receive area */
+    uint64_t offset; /* of this rank's records in either receive area; counted: in the block */
     int      peer;
     unsigned qp;
 } slab_target_t;
 
-typedef struct slab_engine {
-    k3_engine_env_t  env;
-    k3_slab_t        slab;
-    k3_qps_t        *qps;
-    uint8_t         *block;
-    unsigned         half; /* of the next call */
-    uint32_t         rank;
-    slab_target_t   *target;   /* [E] */
-    uint32_t        *next;     /* [E] slots used at each expert */
-    uint32_t        *arrived;  /* [local][R] rows of the present dispatch */
-    uint8_t         *seen;     /* [max(local * R, E)] signals seen in the present wait */
-    uint64_t         rows_cap; /* entries of the next three */
-    const void     **values, **scales;
-    uint16_t       **out;
-    bool             soft;    /* some rank has lanes that need their peers' progress: finish_span */
-    struct slab_raw *raw;     /* the control's posts; NULL: another component */
-    uint64_t         missing; /* signals not seen yet, for the watchdog */
-    const char      *waiting_for;
-} slab_engine_t;
+struct slab_engine {
+    k3_engine_env_t    env;
+    const slab_form_t *form;
+    k3_slab_t          slab;
+    k3_counted_t       counted;
+    k3_qps_t          *qps;
+    uint8_t           *block;
+    unsigned           half; /* of the next call */
+    uint32_t           rank;
+    slab_target_t     *target;   /* [E] */
+    uint32_t          *next;     /* [E] slots used at each expert */
+    uint32_t          *arrived;  /* [local][R] or [local][G] rows of the present dispatch */
+    uint8_t           *seen;     /* signals seen in the present wait */
+    uint8_t           *results;  /* experts' results outside the block; NULL: zero copy */
+    uint8_t           *decoded;  /* results of one row; NULL: they come as bf16 */
+    uint64_t           rows_cap; /* entries of the next three */
+    const void       **values, **scales;
+    uint16_t         **out;
+    bool               soft; /* some rank has lanes that need their peers' progress: finish_span */
+    struct slab_raw   *raw;  /* the control's posts; NULL: another component */
+    uint64_t           missing; /* signals not seen yet, for the watchdog */
+    const char        *waiting_for;
+    /* faults */
+    k3_mask_t *masks;   /* [R] */
+    uint32_t   masked;  /* how many of them are set */
+    uint64_t   call;    /* number of the present dispatch and its combine */
+    k3_error_t trapped; /* set: this rank takes no further part */
+    /* counted */
+    uint64_t  group_rows; /* of the own group */
+    uint64_t  own_first;  /* number of the first own row in it */
+    uint32_t *base;       /* [E] rows of earlier ranks of the group for each expert */
+    uint32_t *total;      /* [E] rows of the group for each expert */
+    uint32_t *due;        /* [group rows] results that each row gets */
+};
 
-/* Polls the E words of the half in use until each is non-zero, and keeps the counts. */
+/* Dead by fault injection or trapped: posts nothing, waits for nothing, keeps to the harness's steps. */
+static inline bool k3_slab_passive(const slab_engine_t *e)
+{
+    return e->env.spans->dead || e->trapped.status != K3_OK;
+}
+
+static inline bool k3_slab_is_masked(const slab_engine_t *e, uint32_t rank)
+{
+    return e->masked > 0 && e->masks[rank].call != 0;
+}
+
+/* Nothing goes to this rank any more. */
+static inline bool k3_slab_skips(const slab_engine_t *e, uint32_t rank)
+{
+    return k3_slab_is_masked(e, rank) && e->env.cell->profile->mask_at_send;
+}
+
+/* Posts a signal as the cell says: add or write, 4 or 8 bytes, behind the lane's messages. */
+static inline void k3_slab_signal(slab_engine_t *e, int peer, unsigned qp, uint64_t offset,
+                                  uint64_t value)
+{
+    bool add = e->env.cell->signal_op == K3_SIGNAL_ADD;
+
+    if (e->env.cell->signal_waits) {
+        k3_error_t later = K3_ERROR_INIT; /* the queue pairs keep it */
+
+        k3_qps_flush_lane(e->qps, peer, qp, &later);
+    }
+    if (e->slab.signal_bytes == 8) {
+        (add ? k3_qps_signal_add64 : k3_qps_signal_write64)(e->qps, peer, qp, offset, value);
+    } else {
+        (add ? k3_qps_signal_add32 : k3_qps_signal_write32)(e->qps, peer, qp, offset,
+                                                            (uint32_t)value);
+    }
+}
+
+/* What stands in a count's signal for n rows. */
+static inline uint64_t k3_slab_count_value(const slab_engine_t *e, uint32_t n)
+{
+    bool minus = e->env.cell->profile->dispatch_value == K3_VALUE_MINUS_COUNT;
+
+    return minus ? (uint64_t)(-(int64_t)n - 1) : (uint64_t)n + 1;
+}
+
+static inline bool k3_rings(uint32_t every, uint32_t slot)
+{
+    return every != 0 && (slot + 1) % every == 0;
+}
+
+/* Polls the E words of the half in use until each is non-zero, and keeps the counts. Where a limit is
+ * in force, sources that stay silent are masked, or this rank is trapped. */
 k3_status_t k3_slab_wait(slab_engine_t *engine, const uint8_t *words, bool dispatch,
                          k3_error_t *err);
+
+/* A source's signal was seen, so long after the begin of the wait. */
+void k3_slab_note_wait(k3_wait_t *wait, uint64_t ticks);
+
+/* Ends a wait's span on all ranks together where UCX emulates puts in software. */
+k3_status_t k3_slab_finish(slab_engine_t *engine, k3_error_t *err);
 
 /* The control: the posts of a dispatch as a flat list, made at set-up. */
 k3_status_t k3_slab_control_create(slab_engine_t *engine, k3_error_t *err);

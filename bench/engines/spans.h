@@ -22,10 +22,14 @@ typedef struct k3_spans {
     uint64_t     begin[K3_PHASE_COUNT];
     uint64_t     ticks[K3_PHASE_COUNT];
     bool         used[K3_PHASE_COUNT];
-    uint64_t     step;        /* iteration, for the watchdog */
-    int          stall_phase; /* fault injection: sleep at the begin of this phase; -1: none */
-    double       stall_ms;
+    uint64_t     step; /* iteration, for the watchdog */
     k3_overlap_t overlap;
+    /* Fault injection, at the first begin of this phase in an iteration; -1: none. */
+    int    fault_phase;
+    double stall_ms;
+    bool   dies;         /* else it is late by stall_ms */
+    bool   stands_still; /* once dead it never returns: nobody can do without it */
+    bool   dead;         /* takes no part in the exchange any more */
 } k3_spans_t;
 
 static inline void k3_spans_start(k3_spans_t *spans, uint64_t step)
@@ -38,22 +42,27 @@ static inline void k3_spans_start(k3_spans_t *spans, uint64_t step)
     spans->overlap.used = false;
 }
 
-/* The stall lies inside the span: it is the phase that is late. */
-static inline void k3_spans_stall(const k3_spans_t *spans)
+/* A stall lies inside the span: it is the phase that is late. */
+static inline void k3_spans_fault(k3_spans_t *spans)
 {
-    struct timespec pause = {
-        .tv_sec = (time_t)(spans->stall_ms / 1e3),
-        .tv_nsec = (long)((spans->stall_ms - 1e3 * (time_t)(spans->stall_ms / 1e3)) * 1e6)};
+    double          ms = spans->dies ? 0.0 : spans->stall_ms;
+    struct timespec pause = {.tv_sec = (time_t)(ms / 1e3),
+                             .tv_nsec = (long)((ms - 1e3 * (time_t)(ms / 1e3)) * 1e6)};
 
+    spans->dead = spans->dies;
     nanosleep(&pause, NULL);
+    while (spans->dead && spans->stands_still) {
+        pause.tv_sec = 1; /* the watchdog ends the job */
+        nanosleep(&pause, NULL);
+    }
 }
 
 static inline void k3_span_begin(k3_spans_t *spans, k3_phase_t phase)
 {
     k3_watchdog_tick(k3_phase_names[phase], spans->step);
     spans->begin[phase] = k3_clock_now();
-    if (spans->stall_phase == (int)phase && !spans->used[phase]) { /* once in an iteration */
-        k3_spans_stall(spans);
+    if (spans->fault_phase == (int)phase && !spans->used[phase]) {
+        k3_spans_fault(spans);
     }
 }
 

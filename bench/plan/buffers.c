@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "bench/plan/counted.h"
 #include "bench/plan/fused.h"
 #include "bench/plan/rails.h"
 #include "bench/plan/ranks.h"
@@ -195,14 +196,27 @@ static void plan_ranks(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     }
 }
 
-static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+static void plan_slab(const k3_cell_t *cell, k3_memory_t *m)
 {
-    k3_slab_t slab;
+    k3_slab_t    slab;
+    k3_counted_t counted;
 
-    switch (cell->profile->engine) {
-    case K3_ENGINE_SLAB:
+    if (k3_is_counted(cell->profile)) {
+        k3_counted_plan(cell, &counted);
+        m->block = counted.bytes;
+        m->engine = counted.outputs;
+    } else {
         k3_slab_plan(cell, &slab);
         m->block = slab.bytes;
+        m->engine = k3_add(slab.results, slab.decoded);
+    }
+}
+
+static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    switch (cell->profile->engine) {
+    case K3_ENGINE_SLAB:
+        plan_slab(cell, m);
         break;
     case K3_ENGINE_FUSED:
         k3_fused_memory(cell, &m->block, &m->engine);

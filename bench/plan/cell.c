@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/plan/cell_internal.h"
 #include "bench/plan/shared.h"
 #include "harness/base/arith.h"
 #include "harness/base/keyed.h"
@@ -366,6 +367,11 @@ static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
             "engine is %s",
             p->name, k3_engine_name(p->engine));
     }
+    if (p->completion == K3_DONE_COUNTING && cell->component == K3_COMPONENT_CONTROL) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: component control waits for one signal of each expert, it counts",
+                       p->name);
+    }
     return K3_OK;
 }
 
@@ -473,7 +479,7 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
              k3_short_text(text_or(q->skew, "equal"), space));
     snprintf(cell->key, sizeof(cell->key),
              "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/"
-             "q%u.%s.%s/%s%s",
+             "q%u.%s.%s%s%s/%s%s",
              cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp,
              l->dp, l->cp, l->ep, cell->nodes, nodes_text(cell, nodes),
              (unsigned long long)l->tokens, (unsigned long long)cell->max_tokens, cell->skew_text,
@@ -482,7 +488,11 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
              cell->path.fast ? "fast" : "fallback", cell->runner->name,
              k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
              cell->qps.active, fabric_names[cell->fabric], cell->p2p ? "p2p" : "nop2p",
-             k3_component_names[cell->component], shared_text(cell));
+             cell->signal_op == cell->profile->signal_op ? ""
+             : cell->signal_op == K3_SIGNAL_WRITE        ? ".write"
+                                                         : ".add",
+             cell->zero_copy ? ".zerocopy" : "", k3_component_names[cell->component],
+             shared_text(cell));
 }
 
 k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err)
@@ -495,6 +505,7 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
         resolve_formats(request, cell, err) != K3_OK ||
         resolve_limits(request, cell, err) != K3_OK || refuse_planned(cell, err) != K3_OK ||
         k3_shared_resolve(request, cell, err) != K3_OK ||
+        k3_cell_resolve_transfer(request, cell, err) != K3_OK ||
         resolve_routing(request, cell, err) != K3_OK || count_arriving(cell, err) != K3_OK) {
         k3_cell_destroy(cell);
         return err->status;

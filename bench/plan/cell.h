@@ -49,6 +49,8 @@ typedef struct k3_cell_request {
     const char *shared_overlap; /* "off", "on" */
     uint64_t    qps;            /* 0: auto */
     const char *fabric;
+    const char *signal, *on_timeout; /* NULL, "auto": the profile's */
+    const char *zero_copy;           /* NULL: off */
     bool        p2p;
     const char *component;
 } k3_cell_request_t;
@@ -74,11 +76,15 @@ typedef struct k3_cell {
     uint64_t       max_tokens; /* M: bound of rows that one rank dispatches, as buffers are sized */
     k3_qp_choice_t qps;
     k3_fabric_type_t fabric;
-    bool             p2p;
-    k3_component_t   component;
-    int             *node_of; /* [tp], owned: real or virtual */
-    uint32_t         nodes;
-    uint32_t         node_most, node_least; /* ranks of the largest and of the smallest node */
+    k3_signal_op_t   signal_op;
+    bool signal_waits;       /* for the completion of its QP's messages, before it is posted */
+    bool zero_copy;          /* results are written where the combine sends from */
+    k3_fault_action_t fault; /* what follows when a call's limit has passed */
+    bool              p2p;
+    k3_component_t    component;
+    int              *node_of; /* [tp], owned: real or virtual */
+    uint32_t          nodes;
+    uint32_t          node_most, node_least; /* ranks of the largest and of the smallest node */
     /* Places: node * node_most + index of the rank among those of its node, in rank order. */
     uint32_t *place_of; /* [tp], owned */
     uint32_t *rank_at;  /* [nodes * node_most], owned; tp where a node has no such rank */

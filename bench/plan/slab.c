@@ -50,8 +50,13 @@ void k3_slab_plan(const k3_cell_t *cell, k3_slab_t *s)
     s->result = k3_profile_combine_record(p, cell->combine_format, width, cell->model.topk);
     s->result_payload = k3_profile_combine_payload(p, cell->combine_format, width);
     s->result_stride = k3_profile_combine_stride(p, cell->combine_format, width, cell->model.topk);
+    s->result_spare = k3_format_spare_bytes(cell->combine_format, width);
+    s->output = 2 * (uint64_t)width;
+    s->results = cell->zero_copy ? 0 : k3_mul(k3_mul(s->experts, s->m), s->output);
+    s->decoded = cell->combine_format == K3_FORMAT_BF16 ? 0 : cell->model.topk * s->output;
     s->signal_bytes = p->signal_bytes;
     s->qps = cell->qps.active;
+    s->channels = p->qp_map == K3_QP_BY_PROXY ? p->channels : 0;
     if (p->buffer_formula == K3_BUFFER_DEEPEP_LL) {
         size_deepep(cell, s, &send, &recv, &signal);
     } else {

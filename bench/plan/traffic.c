@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "bench/plan/counted.h"
 #include "bench/plan/traffic_internal.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
@@ -15,6 +16,9 @@ k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_err
             k3_rails_scratch_open(cell, &traffic->rails, err);
         } else if (cell->profile->engine == K3_ENGINE_RANKS) {
             k3_open_ranks(traffic, err);
+        } else if (cell->profile->engine == K3_ENGINE_SLAB) {
+            k3_alloc("rows of a group", (uint64_t)cell->layout.tp + 1, sizeof(uint64_t),
+                     (void **)&traffic->group_to, err);
         }
     }
     if (err->status != K3_OK) {
@@ -26,6 +30,7 @@ k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_err
 void k3_traffic_close(k3_traffic_t *traffic)
 {
     k3_rails_scratch_close(traffic->rails);
+    k3_free(traffic->group_to);
     k3_free(traffic->lane_rows);
     k3_free(traffic->rows_to);
     *traffic = (k3_traffic_t){0};
@@ -64,7 +69,8 @@ void k3_traffic_origin(k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t v
     count_rows(traffic, origin);
     switch (traffic->cell->profile->engine) {
     case K3_ENGINE_SLAB:
-        k3_visit_slab(traffic, origin, visit, arg);
+        (k3_is_counted(traffic->cell->profile) ? k3_visit_counted : k3_visit_slab)(traffic, origin,
+                                                                                   visit, arg);
         break;
     case K3_ENGINE_RANKS:
         k3_visit_ranks(traffic, origin, visit, arg);

@@ -21,6 +21,7 @@ typedef struct k3_flow {
     /* Where the number of signals depends on timing (credits): so many of them, and so many bytes on
      * the wire, may be missing. */
     uint64_t signals_spare, wire_spare;
+    uint64_t payload_spare; /* the same for payload, where rows have no fixed length */
 } k3_flow_t;
 
 typedef void (*k3_flow_visit_t)(const k3_flow_t *flow, void *arg);
@@ -33,6 +34,8 @@ typedef struct k3_traffic {
     struct k3_rails_scratch *rails; /* two hops only, owned */
     /* One copy for each (row, rank) only, owned: [R][lane_qps] rows of the origin on each lane. */
     uint32_t *lane_rows, lane_qps;
+    /* Counted arrivals only, owned: [tp + 1] rows of a DP group for each rank, and which group + 1. */
+    uint64_t *group_to;
 } k3_traffic_t;
 
 k3_status_t k3_traffic_open(const k3_cell_t *cell, k3_traffic_t *traffic, k3_error_t *err);

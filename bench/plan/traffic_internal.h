@@ -7,6 +7,8 @@
 /* As k3_traffic_origin. traffic->rows_to holds the origin's rows for each expert; what depends on
  * single rows (one copy per rank, channels, chunks) asks k3_routing_row again. */
 void k3_visit_slab(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
+void k3_visit_counted(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit,
+                      void *arg);
 void k3_visit_ranks(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 void k3_visit_rails(const k3_traffic_t *traffic, uint32_t origin, k3_flow_visit_t visit, void *arg);
 /* Counts, in one pass over all rows, what each rank forwards in its node. */

@@ -84,7 +84,8 @@ typedef enum k3_qp_map { /* index modulo the active QPs */
                          K3_QP_BY_CHANNEL,
                          K3_QP_BY_CHUNK,
                          K3_QP_BY_SLOT,
-                         K3_QP_SPLIT /* the range is cut into one part for each QP */
+                         K3_QP_SPLIT, /* the range is cut into one part for each QP */
+                         K3_QP_BY_PROXY /* local expert modulo the channels, these over the proxy threads */
 } k3_qp_map_t;
 
 typedef enum k3_completion {
@@ -112,6 +113,7 @@ typedef enum k3_buffer_formula {
     K3_BUFFER_NONE,
     K3_BUFFER_DEEPEP_LL, /* DeepEP LowLatencyLayout */
     K3_BUFFER_MOONCAKE,  /* Mooncake mooncake_ep_buffer.h */
+    K3_BUFFER_PPLX,      /* pplx-kernels all_to_all/internode.cpp */
     K3_BUFFER_PACKED,    /* counts and packed rows, both ways */
     K3_BUFFER_MEGAMOE,   /* DeepGEMM layout/mega_moe.cuh */
     K3_BUFFER_WINDOW,    /* two windows, sgl-kernel-npu deep_ep */
@@ -219,6 +221,8 @@ typedef struct k3_profile {
     uint32_t       align;           /* the whole record is padded to a multiple; 1: not */
     uint32_t       combine_meta_bytes, combine_meta_topk_bytes;
     uint32_t       combine_slot_extra; /* bytes for 128 of W that a combine slot has beyond 2 W */
+    bool zero_copy; /* experts may write straight into the combine's send area (--zero-copy on);
+                       else their results are copied there for lanes that are not mapped */
 
     /* signals */
     k3_signal_op_t    signal_op;
@@ -263,7 +267,8 @@ typedef struct k3_profile {
 
     /* faults */
     k3_fault_action_t fault;
-    double            timeout_s; /* of one call; 0: none */
+    unsigned          fault_choices; /* bits of other actions that upstream offers (--on-timeout) */
+    double            timeout_s;     /* of one call; 0: none */
     bool              first_call_unlimited;
     bool              mask_at_send; /* nothing is sent to a rank that is masked */
 

@@ -207,6 +207,7 @@ const char *k3_qp_map_name(k3_qp_map_t map)
         [K3_QP_BY_CHUNK] = "by_chunk",
         [K3_QP_BY_SLOT] = "by_slot",
         [K3_QP_SPLIT] = "split",
+        [K3_QP_BY_PROXY] = "by_proxy",
     };
 
     return NAME_OF(names, map);

@@ -80,6 +80,7 @@ typedef struct planned {
     const k3_region_t *region;
     k3_flow_t         *flows; /* [pushed, pulled][traffic][peer][qp] of what this rank executes */
     uint32_t           qps;
+    uint8_t           *cut; /* [R][R]: who has masked whom, or is dead */
 } planned_t;
 
 static uint64_t planned_lanes(const planned_t *p)
@@ -113,6 +114,7 @@ static void keep_own(const k3_flow_t *flow, void *arg)
     kept->wire += flow->wire;
     kept->signals_spare += flow->signals_spare;
     kept->wire_spare += flow->wire_spare;
+    kept->payload_spare += flow->payload_spare;
 }
 
 static k3_status_t plan_own(planned_t *p, k3_error_t *err)
@@ -148,7 +150,8 @@ static void compare_lane(const k3_lane_row_t *row, const k3_lane_stats_t *got,
 {
     expect(row, "messages", got->messages, want->messages, 0, n, mismatch);
     expect(row, "signals", got->signals, want->signals, want->signals_spare, n, mismatch);
-    expect(row, "payload bytes", got->bytes_payload, want->payload, 0, n, mismatch);
+    expect(row, "payload bytes", got->bytes_payload, want->payload, want->payload_spare, n,
+           mismatch);
     expect(row, "wire bytes", got->bytes_wire, want->wire, want->wire_spare, n, mismatch);
     if (want->doorbells != K3_DOORBELLS_UNKNOWN) {
         expect(row, "doorbells", got->doorbells, want->doorbells, want->signals_spare, n, mismatch);
@@ -172,6 +175,36 @@ static void fill_row(k3_lane_row_t *row, const k3_lane_stats_t *s, uint64_t n)
     }
 }
 
+/* What goes between ranks of which one is dead, or has masked the other, is not planned. */
+static bool is_cut(const planned_t *p, int a, int b)
+{
+    int ranks = p->region->world->size;
+
+    return p->cut != NULL && (p->cut[a * ranks + b] || p->cut[b * ranks + a]);
+}
+
+/* Collective. */
+static k3_status_t find_cuts(planned_t *p, k3_error_t *err)
+{
+    const k3_region_t *r = p->region;
+    const k3_mask_t   *masks;
+    int                ranks = r->world->size, rank = r->world->rank;
+
+    if (r->limit_s <= 0.0) {
+        return K3_OK;
+    }
+    k3_alloc("masks of all ranks", (uint64_t)ranks * (uint64_t)ranks, 1, &p->cut, err);
+    if (k3_world_agree(r->world, err) != K3_OK) {
+        return err->status;
+    }
+    masks = r->ops->masks(r->engine);
+    for (int peer = 0; peer < ranks; peer++) {
+        p->cut[rank * ranks + peer] = r->spans.dead || masks[peer].call != 0;
+    }
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, p->cut, ranks, MPI_BYTE, r->world->comm);
+    return K3_OK;
+}
+
 /* One lane, as it is planned and as it was measured; true when it has traffic. */
 static bool list_lane(const planned_t *p, k3_qps_t *qps, uint64_t n, const k3_flow_t *want,
                       k3_lane_row_t *row, k3_error_t *mismatch)
@@ -184,7 +217,9 @@ static bool list_lane(const planned_t *p, k3_qps_t *qps, uint64_t n, const k3_fl
     row->kind = k3_qps_kind(qps, peer);
     row->src = row->pulled ? peer : self;
     row->dst = row->pulled ? self : peer;
-    compare_lane(row, &got, want, n, mismatch);
+    if (!is_cut(p, self, peer)) {
+        compare_lane(row, &got, want, n, mismatch);
+    }
     fill_row(row, &got, n);
     return got.messages + got.signals + want->messages + want->signals > 0;
 }
@@ -256,7 +291,7 @@ static k3_status_t collect_lanes(const k3_region_t *r, k3_qps_t *qps, k3_measure
     k3_lane_row_t *rows = NULL;
     uint64_t       own = 0;
 
-    if (plan_own(&p, err) == K3_OK) {
+    if (find_cuts(&p, err) == K3_OK && plan_own(&p, err) == K3_OK) {
         k3_alloc("lane rows", planned_lanes(&p), sizeof(*rows), &rows, err);
     }
     if (k3_world_agree(r->world, err) == K3_OK) {
@@ -270,6 +305,7 @@ static k3_status_t collect_lanes(const k3_region_t *r, k3_qps_t *qps, k3_measure
         gather_items(r->world, rows, own, sizeof(*rows), &out->lanes, &out->lane_count, err);
     }
     k3_free(rows);
+    k3_free(p.cut);
     k3_free(p.flows);
     return err->status;
 }
@@ -316,6 +352,29 @@ static k3_status_t collect_waits(const k3_region_t *r, k3_measurement_t *out, k3
     return err->status;
 }
 
+/* Who masked whom and when, and how many ranks died. */
+static k3_status_t collect_faults(const k3_region_t *r, k3_measurement_t *out, k3_error_t *err)
+{
+    const k3_mask_t *masks = r->limit_s > 0.0 ? r->ops->masks(r->engine) : NULL;
+    k3_mask_row_t   *rows = NULL;
+    uint64_t         own = 0;
+    int              died = r->spans.dead;
+
+    MPI_Allreduce(MPI_IN_PLACE, &died, 1, MPI_INT, MPI_SUM, r->world->comm);
+    out->died = died;
+    k3_alloc("masks", (uint64_t)r->world->size, sizeof(*rows), &rows, err);
+    if (k3_world_agree(r->world, err) == K3_OK) {
+        for (int rank = 0; rank < r->world->size && masks != NULL; rank++) {
+            if (masks[rank].call != 0) {
+                rows[own++] = (k3_mask_row_t){r->world->rank, rank, masks[rank]};
+            }
+        }
+        gather_items(r->world, rows, own, sizeof(*rows), &out->masks, &out->mask_count, err);
+    }
+    k3_free(rows);
+    return err->status;
+}
+
 static void collect_setup(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t *out)
 {
     double   us[5] = {r->weights->fill_us, r->setup_queue_pairs_us};
@@ -351,5 +410,6 @@ k3_status_t k3_collect(const k3_region_t *region, double *const *local,
             return err->status;
         }
     }
-    return collect_waits(region, out, err);
+    return collect_waits(region, out, err) == K3_OK ? collect_faults(region, out, err)
+                                                    : err->status;
 }

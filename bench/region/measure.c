@@ -30,6 +30,7 @@ typedef struct sampler {
     k3_overlap_us_t            *overlap;               /* [capacity]; NULL: nothing overlaps */
     double                     *headline_max, *scratch;
     double                      timed_us;
+    k3_error_t                  trapped;
 } sampler_t;
 
 static k3_phase_t headline_of(k3_component_t component)
@@ -80,6 +81,18 @@ static k3_status_t sampler_open(sampler_t *s, k3_error_t *err)
     return k3_verify_open(s->region, s->options->check != K3_CHECK_OFF, &s->verify, err);
 }
 
+/* A rank that a limit has stopped goes on with the steps of the harness: here all learn of it. */
+static void find_trapped(sampler_t *s)
+{
+    const k3_region_t *r = s->region;
+    const k3_error_t  *own = r->limit_s > 0.0 ? r->ops->trapped(r->engine) : NULL;
+
+    if (r->limit_s > 0.0) {
+        s->trapped = own != NULL ? *own : (k3_error_t)K3_ERROR_INIT;
+        k3_world_agree(r->world, &s->trapped);
+    }
+}
+
 /* One iteration with fresh inputs. Another rank waits inside it, so a fault cannot be agreed on. */
 static void iterate(sampler_t *s)
 {
@@ -90,6 +103,7 @@ static void iterate(sampler_t *s)
         k3_world_die(s->region->world, &err);
     }
     s->payload++;
+    find_trapped(s);
 }
 
 static bool rank0_says(const sampler_t *s, bool yes)
@@ -109,10 +123,11 @@ static uint64_t warm_up(sampler_t *s)
     do {
         iterate(s);
         us += k3_clock_us(s->region->spans.ticks[s->headline]);
-        if (s->payload == 1 && s->options->check != K3_CHECK_OFF) {
+        if (s->trapped.status == K3_OK && s->payload == 1 && s->options->check != K3_CHECK_OFF) {
             k3_verify_all(&s->verify, s->payload - 1);
         }
-    } while (rank0_says(s, s->payload < WARMUP_MIN ||
+    } while (s->trapped.status == K3_OK &&
+             rank0_says(s, s->payload < WARMUP_MIN ||
                                (us < warmup_seconds * 1e6 && s->payload < WARMUP_MAX)));
     return s->payload;
 }
@@ -214,6 +229,9 @@ static uint64_t sample(sampler_t *s, k3_measurement_t *out)
 
         iterate(s);
         out->timed_allocations += k3_alloc_calls() - calls;
+        if (s->trapped.status != K3_OK) {
+            break;
+        }
         store(s, n++);
         show_progress(s, n);
         last = rank0_says(s, enough(s, n, &next_look));
@@ -228,14 +246,21 @@ static uint64_t sample(sampler_t *s, k3_measurement_t *out)
 k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
                        k3_measurement_t *out, k3_error_t *err)
 {
-    sampler_t s = {.region = region, .options = options};
+    sampler_t s = {.region = region, .options = options, .trapped = K3_ERROR_INIT};
 
     memset(out, 0, sizeof(*out));
     sampler_open(&s, err);
     if (k3_world_agree(region->world, err) == K3_OK) {
+        out->limit_s = region->limit_s;
         out->warmup = warm_up(&s);
-        forget_warm_up(&s);
-        out->iterations = sample(&s, out);
+        if (s.trapped.status == K3_OK) {
+            forget_warm_up(&s);
+            region->timed_from = s.payload + 1;
+            out->iterations = sample(&s, out);
+        }
+        out->trapped = s.trapped;
+    }
+    if (err->status == K3_OK && s.trapped.status == K3_OK) {
         out->checked = options->check != K3_CHECK_OFF;
         k3_watchdog_tick("gathering the results", 0);
         k3_verify_merge(&s.verify, &out->check);
@@ -250,6 +275,7 @@ void k3_measurement_free(k3_measurement_t *m)
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
         k3_free(m->phase[p].samples);
     }
+    k3_free(m->masks);
     k3_free(m->lanes);
     k3_free(m->waits);
     memset(m, 0, sizeof(*m));

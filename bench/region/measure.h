@@ -55,6 +55,11 @@ typedef struct k3_overlap_result {
     double          hidden;
 } k3_overlap_result_t;
 
+typedef struct k3_mask_row {
+    int32_t   by, rank;
+    k3_mask_t mask;
+} k3_mask_row_t;
+
 /* Complete at rank 0; the other ranks hold status, iterations and check. */
 typedef struct k3_measurement {
     uint64_t            iterations, warmup;
@@ -73,6 +78,11 @@ typedef struct k3_measurement {
     k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */
     k3_wait_row_t      *waits;   /* owned */
     uint64_t            wait_count;
+    double              limit_s; /* of a call, in force; 0: none */
+    int                 died;    /* ranks that fault injection has ended */
+    k3_mask_row_t      *masks;   /* owned */
+    uint64_t            mask_count;
+    k3_error_t          trapped; /* a limit has stopped the cell: the rest was not measured */
     uint64_t            allocated_bytes;   /* of the rank that holds most */
     uint64_t            timed_allocations; /* inside timed iterations; must be 0 */
     double              weights_us, queue_pairs_us, registration_us, connection_us,

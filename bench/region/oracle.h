@@ -64,6 +64,7 @@ typedef struct k3_measured_row {
     const uint16_t *x;        /* [H] */
     const float    *logits;   /* [E] */
     const int32_t  *ids;      /* [K] in force */
+    const int32_t  *served;   /* [K] as ids, -1 where the result never came; NULL: ids */
     const float    *weights;  /* [K] */
     const uint16_t *latent;   /* [L] */
     const uint16_t *combined; /* [L] before the norm */

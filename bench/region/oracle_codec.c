@@ -167,6 +167,37 @@ static float mxfp4_scale(float amax)
     return power_of_two(amax == 0.0f ? -127 : exponent - 3);
 }
 
+/* The codes of LogFMT-10 are 510 equal steps of the logarithm from the smallest to the largest
+ * magnitude, or over 32 octaves at most; which of two neighbours a magnitude goes to is decided by the
+ * middle between their values. Groups of one magnitude, or with values that are not finite, stay. */
+static void quantise_log(float *row, size_t n)
+{
+    float  amax = group_amax(row, n), amin = INFINITY;
+    double high, low, step;
+
+    for (size_t i = 0; i < n; i++) {
+        amin = fabsf(row[i]) < amin ? fabsf(row[i]) : amin;
+    }
+    if (isnan(amax) || amin >= amax) {
+        return;
+    }
+    high = log2((double)amax);
+    low = amin > 0.0f ? fmax(log2((double)amin), high - 32.0) : high - 32.0;
+    step = (high - low) / 510.0;
+    for (size_t i = 0; i < n; i++) {
+        double magnitude = fabs((double)row[i]);
+        double steps = fmax(floor((log2(magnitude) - low) / step), 0.0), below, above;
+
+        if (magnitude == 0.0) {
+            continue;
+        }
+        below = exp2(low + step * steps);
+        above = exp2(low + step * (steps + 1.0));
+        magnitude = k3_oracle_round_bf16(magnitude >= (below + above) / 2.0 ? above : below);
+        row[i] = (float)copysign(magnitude, (double)row[i]);
+    }
+}
+
 static float group_scale(k3_format_t format, float amax)
 {
     switch (format) {
@@ -189,7 +220,9 @@ void k3_oracle_quantise(k3_format_t format, size_t n, float *row)
         [K3_FORMAT_MXFP4] = k3_oracle_round_e2m1,
         [K3_FORMAT_INT8] = round_integer,
     };
-    size_t group = format == K3_FORMAT_FP8 ? 128 : (format == K3_FORMAT_INT8 ? n : 32);
+    bool   logarithmic = format == K3_FORMAT_LOGFMT10;
+    size_t group =
+        format == K3_FORMAT_FP8 || logarithmic ? 128 : (format == K3_FORMAT_INT8 ? n : 32);
 
     if (format == K3_FORMAT_BF16) {
         return;
@@ -198,6 +231,10 @@ void k3_oracle_quantise(k3_format_t format, size_t n, float *row)
         size_t count = n - at < group ? n - at : group;
         float  amax = group_amax(row + at, count);
 
+        if (logarithmic) {
+            quantise_log(row + at, count);
+            continue;
+        }
         if (isnan(amax)) {
             for (size_t i = 0; i < count; i++) {
                 row[at + i] = NAN;

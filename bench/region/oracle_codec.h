@@ -25,7 +25,7 @@ float k3_oracle_e2m1_value(uint8_t code); /* low four bits */
 float k3_oracle_e8m0_value(uint8_t code);
 
 /* What is left of a row of n values after encoding and decoding; bf16 in, f32 out for the quantised
- * formats. A group that holds a value that is not finite becomes NaN. */
+ * formats. A group that holds a value that is not finite becomes NaN, in logfmt10 it stays. */
 void k3_oracle_quantise(k3_format_t format, size_t n, float *row);
 
 #endif

@@ -114,6 +114,12 @@ void k3_oracle_combine_destroy(k3_oracle_combine_t *c)
     k3_free(c);
 }
 
+/* The selections whose results are in the sum; the weights of the others are not spread over them. */
+static const int32_t *served(const k3_measured_row_t *row)
+{
+    return row->served != NULL ? row->served : row->ids;
+}
+
 /* --- the key of a wanted row ----------------------------------------------------------------- */
 
 static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_row_t *row)
@@ -148,7 +154,7 @@ static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_ro
     if (c->rule == K3_RULE_NODES) {
         k3_oracle_key_add(&key, cell->node_of, cell->layout.tp * sizeof(*cell->node_of));
     }
-    k3_oracle_key_add(&key, row->ids, m->topk * sizeof(*row->ids));
+    k3_oracle_key_add(&key, served(row), m->topk * sizeof(int32_t));
     k3_oracle_key_add(&key, row->weights, m->topk * sizeof(*row->weights));
     k3_oracle_key_add(&key, row->latent, m->latent * sizeof(*row->latent));
     return key;
@@ -208,9 +214,11 @@ static size_t collect_pairs(k3_oracle_combine_t *c, const k3_measured_row_t *con
 
     for (size_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < c->cell->model.topk && !c->known[i]; k++) {
-            if (is_expert(c, rows[i]->ids[k])) {
-                c->pairs[count++] = (pair_t){(uint32_t)rows[i]->ids[k], (uint32_t)i, k,
-                                             weighted ? rows[i]->weights[k] : 1.0f};
+            int32_t id = served(rows[i])[k];
+
+            if (is_expert(c, id)) {
+                c->pairs[count++] =
+                    (pair_t){(uint32_t)id, (uint32_t)i, k, weighted ? rows[i]->weights[k] : 1.0f};
             }
         }
     }
@@ -325,7 +333,7 @@ static void sum_at_origin(const k3_oracle_combine_t *c, const k3_measured_row_t 
 
     memset(sum, 0, n * sizeof(float));
     for (uint32_t k = 0; k < c->cell->model.topk; k++) {
-        if (is_expert(c, row->ids[k])) {
+        if (is_expert(c, served(row)[k])) {
             add_weighted(n, weight_of(c, row, k), result(c, i, k, 0), sum);
         }
     }
@@ -341,7 +349,7 @@ static void sum_of_rank(const k3_oracle_combine_t *c, const k3_measured_row_t *r
 
     memset(sum, 0, n * sizeof(float));
     for (uint32_t k = 0; k < c->cell->model.topk; k++) {
-        int32_t id = row->ids[k];
+        int32_t id = served(row)[k];
 
         if (is_expert(c, id) && (uint32_t)id >= first && (uint32_t)id - first < local) {
             add_weighted(n, row->weights[k], result(c, i, k, rank % c->slices), sum);
@@ -469,7 +477,7 @@ bool k3_oracle_combine_term(const k3_oracle_combine_t *c, const k3_measured_row_
     size_t n = c->cell->model.latent;
 
     if (sums_at_experts(c) || c->rule == K3_RULE_NOTHING || c->known[i] ||
-        !is_expert(c, row->ids[k])) {
+        !is_expert(c, served(row)[k])) {
         return false;
     }
     memset(term, 0, n * sizeof(float));

@@ -41,6 +41,7 @@ static double typical_step(k3_format_t format)
     case K3_FORMAT_MXFP4:
         return 0.35;
     case K3_FORMAT_INT8:
+    case K3_FORMAT_LOGFMT10: /* 9 octaves over 510 codes */
         return 0.02;
     default:
         return 0x1p-8;

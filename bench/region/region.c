@@ -252,6 +252,7 @@ static k3_status_t run_unbooked(k3_region_t *r, k3_error_t *err)
     run_pair(r, err);
     ticks = r->spans.ticks[K3_PHASE_DISPATCH];
     k3_qps_accounting(qps, true);
+    booked.dead = r->spans.dead;
     r->spans = booked;
     r->spans.ticks[K3_PHASE_UNBOOKED] = ticks;
     r->spans.used[K3_PHASE_UNBOOKED] = true;
@@ -293,9 +294,38 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
     return err->status;
 }
 
+static bool is_to_die(const k3_fault_t *f, int rank)
+{
+    for (int i = 0; i < f->dead_count; i++) {
+        if (f->dead_rank[i] == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sets the span that is late or the last one in this iteration, if any. */
+static void arm_fault(k3_region_t *r, uint64_t call)
+{
+    const k3_fault_t *f = &r->fault;
+    uint64_t          last = f->dead_call != 0 ? f->dead_call : r->timed_from + 1;
+    bool              timed = f->dead_call != 0 || r->timed_from != 0;
+
+    r->spans.fault_phase = -1;
+    r->spans.dies = false;
+    if (f->stall_rank == r->world->rank && (f->stall_call == 0 || f->stall_call == call)) {
+        r->spans.fault_phase = f->stall_phase;
+    }
+    if (is_to_die(f, r->world->rank) && timed && call == last) {
+        r->spans.fault_phase = f->dead_phase;
+        r->spans.dies = true;
+    }
+}
+
 k3_status_t k3_region_run(k3_region_t *r, uint64_t payload, k3_error_t *err)
 {
     k3_spans_start(&r->spans, payload);
+    arm_fault(r, payload + 1);
     k3_watchdog_tick("start of the iteration", payload);
     MPI_Barrier(r->world->comm);
     switch (r->cell->component) {

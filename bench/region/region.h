@@ -7,9 +7,15 @@
 #include "bench/region/collectives.h"
 #include "bench/region/weights.h"
 
+enum { K3_DEAD_MAX = 16 };
+
 typedef struct k3_fault {
     int      stall_rank, stall_phase; /* -1: none */
     double   stall_ms;
+    uint64_t stall_call; /* in this iteration alone, from 1, warm-up counted; 0: in each */
+    int      dead_rank[K3_DEAD_MAX]; /* in rising order */
+    int      dead_count, dead_phase;
+    uint64_t dead_call;    /* from this iteration on; 0: from the second timed one */
     int      corrupt_rank; /* -1: none; swaps combined row `corrupt_row` with the next one */
     uint64_t corrupt_row;
     int      slow_src, slow_dst;
@@ -19,7 +25,7 @@ typedef struct k3_fault {
 
 #define K3_FAULT_NONE                                                                              \
     {                                                                                              \
-        .stall_rank = -1, .stall_phase = -1, .corrupt_rank = -1, .slow_src = -1                    \
+        .stall_rank = -1, .stall_phase = -1, .dead_phase = -1, .corrupt_rank = -1, .slow_src = -1  \
     }
 
 typedef struct k3_region {
@@ -43,6 +49,8 @@ typedef struct k3_region {
     k3_spans_t    spans;
     k3_wait_t    *waits[K3_TRAFFIC_COUNT]; /* [R] */
     k3_fault_t    fault;
+    double        limit_s;    /* of a call, in force; 0: none */
+    uint64_t      timed_from; /* the first timed iteration, from 1; 0: warm-up */
     double        setup_queue_pairs_us;
     uint64_t      allocated_bytes; /* by this process when the region was ready, the block included;
                                  without the work space of the dense library */
@@ -60,9 +68,15 @@ typedef struct k3_region_options {
     bool          accounting;
     unsigned      order_rounds;
     k3_fault_t    fault;
+    double        call_timeout; /* 0: the profile's, where a rank is to die */
     const char   *isa;
     k3_weights_t *weights; /* filled, or reused when they fit; must outlive the region */
 } k3_region_options_t;
+
+/* How long a call of this cell waits for a rank before it masks it or is trapped, in seconds; 0: for
+ * ever. Upstream's limits are for GPUs that are alone on their machine: they are in force only where
+ * a rank is to die or a limit is asked for. */
+double k3_region_limit(const k3_cell_t *cell, const k3_region_options_t *options);
 
 /* Collective; all ranks leave with the same status. */
 k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,

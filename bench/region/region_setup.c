@@ -114,6 +114,19 @@ static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
     return K3_OK;
 }
 
+double k3_region_limit(const k3_cell_t *cell, const k3_region_options_t *options)
+{
+    bool acts = cell->fault == K3_FAULT_MASK || cell->fault == K3_FAULT_TRAP;
+
+    if (k3_engine_find(cell->profile->engine)->masks == NULL || !acts) {
+        return 0.0;
+    }
+    if (options->call_timeout > 0.0) {
+        return options->call_timeout;
+    }
+    return options->fault.dead_count > 0 ? cell->profile->timeout_s : 0.0;
+}
+
 /* --- engine ---------------------------------------------------------------------------------- */
 
 static void run_shared(void *region)
@@ -140,6 +153,7 @@ static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *opti
           .slow_factor = slow ? f->slow_factor : 1.0,
           .after_send = r->cell->shared_overlap ? run_shared : NULL,
           .after_send_arg = r,
+          .limit_s = r->limit_s,
     };
     uint64_t begin = k3_clock_now();
 
@@ -200,8 +214,9 @@ k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
     region->fault = options->fault;
     region->stand_in =
         cell->component != K3_COMPONENT_REGION && cell->component != K3_COMPONENT_EXPERTS;
-    region->spans.stall_phase =
-        options->fault.stall_rank == world->rank ? options->fault.stall_phase : -1;
+    region->limit_s = k3_region_limit(cell, options);
+    region->spans.fault_phase = -1;
+    region->spans.stands_still = region->limit_s == 0.0;
     region->spans.stall_ms = options->fault.stall_ms;
     setup_local(region, options, err);
     if (k3_world_agree(world, err) == K3_OK && create_groups(region, err) == K3_OK) {

@@ -19,6 +19,8 @@ k3_status_t k3_verify_open(const k3_region_t *region, bool on, k3_verify_t *v, k
     }
     if (k3_alloc("rows to check", l->rows[rank], sizeof(k3_measured_row_t), &v->rows, err) !=
             K3_OK ||
+        k3_alloc("selections served", l->rows[rank], region->cell->model.topk * sizeof(int32_t),
+                 &v->served, err) != K3_OK ||
         k3_alloc("hashes", region->group_rows, sizeof(uint64_t), &v->hashes, err) != K3_OK ||
         k3_alloc("hash counts", l->attn_tp, sizeof(int), &v->counts, err) != K3_OK ||
         k3_alloc("hash counts", l->attn_tp, sizeof(int), &v->at, err) != K3_OK) {
@@ -35,6 +37,7 @@ void k3_verify_close(k3_verify_t *v)
     k3_free(v->at);
     k3_free(v->counts);
     k3_free(v->hashes);
+    k3_free(v->served);
     k3_free(v->rows);
     memset(v, 0, sizeof(*v));
 }
@@ -49,6 +52,32 @@ static uint64_t kept_row(const k3_region_t *r, uint64_t i)
         return i;
     }
     return r->group_at + l->first_row[rank] - l->first_row[k3_layout_group_first(l, rank)] + i;
+}
+
+/* Selections of experts on masked ranks count as not served; NULL: no rank is masked. */
+static const int32_t *served_ids(const k3_verify_t *v, uint64_t i, const int32_t *ids)
+{
+    const k3_region_t *r = v->region;
+    uint32_t           topk = r->cell->model.topk;
+    const k3_mask_t   *masks = r->ops->masks != NULL ? r->ops->masks(r->engine) : NULL;
+    int32_t           *served = v->served + i * topk;
+    bool               any = false;
+
+    for (uint32_t k = 0; k < topk && masks != NULL; k++) {
+        bool missing = ids[k] >= 0 && masks[k3_cell_owner(r->cell, (uint32_t)ids[k])].call != 0;
+
+        served[k] = missing ? -1 : ids[k];
+        any |= missing;
+    }
+    return any ? served : NULL;
+}
+
+/* Own rows that can be right: a dead rank has none. */
+static uint64_t rows_to_check(const k3_verify_t *v)
+{
+    const k3_region_t *r = v->region;
+
+    return r->spans.dead ? 0 : r->cell->layout.rows[r->world->rank];
 }
 
 /* The measured values of own row i. On the fallback the front holds all global rows. */
@@ -67,6 +96,7 @@ static void view_row(const k3_verify_t *v, uint64_t i, uint64_t payload, k3_meas
         .x = whole ? r->x + at * m->hidden : NULL,
         .logits = whole ? r->logits + at * m->experts : NULL,
         .ids = r->ids + at * m->topk,
+        .served = served_ids(v, i, r->ids + at * m->topk),
         .weights = r->gates + at * m->topk,
         .latent = r->latent + at * m->latent,
         /* Partial sums are not looked at: only the whole region reduces them. */
@@ -129,7 +159,7 @@ static void check_restored(k3_verify_t *v, uint64_t payload)
 
 void k3_verify_all(k3_verify_t *v, uint64_t payload)
 {
-    uint64_t n = v->region->cell->layout.rows[v->region->world->rank];
+    uint64_t n = rows_to_check(v);
 
     k3_watchdog_tick("check", payload);
     for (uint64_t i = 0; i < n; i++) {
@@ -145,7 +175,7 @@ void k3_verify_all(k3_verify_t *v, uint64_t payload)
 
 void k3_verify_one(k3_verify_t *v, uint64_t payload, uint64_t turn)
 {
-    uint64_t n = v->region->cell->layout.rows[v->region->world->rank];
+    uint64_t n = rows_to_check(v);
 
     k3_watchdog_tick("check", payload);
     if (n > 0) {

@@ -10,6 +10,7 @@ typedef struct k3_verify {
     const k3_region_t *region;
     k3_oracle_t       *oracle; /* NULL: closed or switched off */
     k3_measured_row_t *rows;
+    int32_t           *served; /* [rows][K] */
     uint64_t          *hashes; /* [group rows] of the restored rows, by their owners */
     int               *counts, *at;
     k3_check_t         check; /* of this rank */

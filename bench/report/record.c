@@ -111,6 +111,10 @@ static json_t *record_choices(const k3_cell_t *cell)
 
     k3_set_text(choices, "shared", k3_shared_names[cell->shared]);
     k3_set_bool(choices, "shared_overlap", cell->shared_overlap);
+    k3_set_text(choices, "signal", k3_signal_op_name(cell->signal_op));
+    k3_set_bool(choices, "signal_waits", cell->signal_waits);
+    k3_set_bool(choices, "zero_copy", cell->zero_copy);
+    k3_set_text(choices, "on_timeout", k3_fault_action_name(cell->fault));
     return choices;
 }
 
@@ -319,6 +323,10 @@ static json_t *asked_choices(const k3_cell_request_t *q, const k3_profile_t *pro
     k3_set_text(recipe, "runner", text_or(q->runner, "auto"));
     set_nulls(recipe, (const char *const[]){"input", "round_gate_up", "middle", NULL});
     json_object_set_new(choices, "recipe", recipe);
+    k3_set_text(choices, "signal", text_or(q->signal, "auto"));
+    set_nulls(choices, (const char *const[]){"signal_waits", NULL});
+    k3_set_bool(choices, "zero_copy", strcmp(text_or(q->zero_copy, "off"), "on") == 0);
+    k3_set_text(choices, "on_timeout", text_or(q->on_timeout, "auto"));
     set_asked(choices, "qps_per_peer", q->qps);
     set_nulls(choices, (const char *const[]){"qps_existing", "below_upstream_minimum", NULL});
     k3_set_text(choices, "fabric", text_or(q->fabric, "ib"));

@@ -20,8 +20,14 @@ json_t *k3_record_plan(const k3_cell_t *cell, const k3_work_t *work, const k3_me
 void k3_record_measured(json_t *object, const k3_cell_t *cell, const k3_work_t *work,
                         const k3_measurement_t *m, k3_check_mode_t mode);
 
-/* "ok", "failed", "unsupported", "skipped"; reason may be NULL. */
+/* "ok", "degraded", "failed", "unsupported", "skipped"; reason may be NULL. */
 void k3_record_status(json_t *object, const char *status, const char *reason);
+
+/* Right as far as it goes: ranks were masked, and the reason says which. */
+void k3_record_degraded(json_t *object, const k3_measurement_t *m, int ranks);
+/* The limit in force, the fault that was asked for ("none": none) and all masks. */
+void k3_record_faults(json_t *object, const k3_cell_t *cell, const k3_measurement_t *m,
+                      const char *injected);
 
 /* K3_ERR_UNSUPPORTED with the reason when all of the cells were refused for one and the same reason; K3_OK
  * otherwise, and for no cells. Keeps an earlier fault. */

@@ -71,11 +71,13 @@ extern const k3_row_ops_t k3_row_ops_avx2;
 const k3_row_ops_t *k3_row_ops_cpu(void); /* for the ISA of k3_kernels_cpu(NULL) */
 
 /* Functions of kernels/cpu/scalar*.c that other tables use as they are. */
-void k3_scalar_encode(k3_format_t format, const uint16_t *row, size_t n, void *values,
-                      void *scales);
-void k3_scalar_decode(k3_format_t format, const void *values, const void *scales, size_t n,
-                      float *out);
-void k3_scalar_route_weights(const float *logits, size_t k, const int32_t *ids, float *weights);
+void   k3_scalar_encode(k3_format_t format, const uint16_t *row, size_t n, void *values,
+                        void *scales);
+void   k3_scalar_decode(k3_format_t format, const void *values, const void *scales, size_t n,
+                        float *out);
+size_t k3_scalar_log_encode(const uint16_t *row, size_t n, uint8_t *message);
+size_t k3_scalar_log_decode(const uint8_t *message, size_t n, uint16_t *row);
+void   k3_scalar_route_weights(const float *logits, size_t k, const int32_t *ids, float *weights);
 
 /* The selection, with a function that gives out[i] = sigmoid(logits[i]) + bias[i] for up to 64. */
 typedef void (*k3_route_values_t)(const float *logits, const float *bias, size_t n, float *out);

@@ -78,6 +78,32 @@ static void test_N01_corrupt(void **state)
     assert_int_equal(f.slow_src, -1);
 }
 
+static void test_F01_dead(void **state)
+{
+    k3_fault_t f = parse("dead:2:combine_send");
+
+    (void)state;
+    assert_int_equal(f.dead_count, 1);
+    assert_int_equal(f.dead_rank[0], 2);
+    assert_int_equal(f.dead_phase, K3_PHASE_COMBINE_SEND);
+    assert_int_equal(f.dead_call, 0);
+    assert_int_equal(f.stall_rank, -1);
+    assert_int_equal(parse("dead:3:dispatch_send:5").dead_call, 5);
+    assert_int_equal(parse("none").dead_count, 0);
+    f = parse("dead:1+3+4:quantize:1");
+    assert_int_equal(f.dead_count, 3);
+    assert_int_equal(f.dead_rank[1], 3);
+    assert_int_equal(f.dead_rank[2], 4);
+}
+
+/* One iteration alone, or each. */
+static void test_F04_stall_in_one_iteration(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("stall:1:dispatch_send:3000:1").stall_call, 1);
+    assert_int_equal(parse("stall:1:dispatch_send:3000").stall_call, 0);
+}
+
 /* Ranks end below the world, phases and numbers are checked, nothing may follow. */
 static void test_refused(void **state)
 {
@@ -89,7 +115,19 @@ static void test_refused(void **state)
         {"none:1", "none"},
         {"stall", "stall:RANK:PHASE:MS"},
         {"stall:1:router", "stall:RANK:PHASE:MS"},
-        {"stall:1:router:5:6", "stall:RANK:PHASE:MS"},
+        {"stall:1:router:5:6:7", "stall:RANK:PHASE:MS"},
+        {"stall:1:router:5:0", "iteration"},
+        {"dead", "dead:RANK[+RANK...]:PHASE"},
+        {"dead:1", "dead:RANK[+RANK...]:PHASE"},
+        {"dead:1:router:2:3", "dead:RANK[+RANK...]:PHASE"},
+        {"dead:1+1:router", "rising"},
+        {"dead:3+1:router", "rising"},
+        {"dead:1+8:router", "8"},
+        {"dead:1+:router", "rank"},
+        {"dead:8:router", "8"},
+        {"dead:1:rooter", "router"},
+        {"dead:1:router:0", "iteration"},
+        {"dead:1:router:x", "iteration"},
         {"stall:8:router:5", "8"},
         {"stall:-1:router:5", "-1"},
         {"stall:x:router:5", "x"},
@@ -123,8 +161,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),    cmocka_unit_test(test_F11_stall),
-        cmocka_unit_test(test_slow_qp), cmocka_unit_test(test_N01_corrupt),
+        cmocka_unit_test(test_none),     cmocka_unit_test(test_F11_stall),
+        cmocka_unit_test(test_slow_qp),  cmocka_unit_test(test_N01_corrupt),
+        cmocka_unit_test(test_F01_dead), cmocka_unit_test(test_F04_stall_in_one_iteration),
         cmocka_unit_test(test_refused),
     };
 

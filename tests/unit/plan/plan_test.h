@@ -18,10 +18,15 @@
  * names only what it is about. */
 static inline k3_cell_request_t request_of(const char *backend, const char *model, uint64_t tp)
 {
+    k3_error_t          none = K3_ERROR_INIT;
+    const k3_profile_t *profile = NULL;
+    uint32_t            least =
+        k3_registry_find(backend, &profile, &none) == K3_OK ? profile->limits.dp_groups_min : 0;
+
     return (k3_cell_request_t){.backend = backend,
                                .model = model,
                                .tp = tp,
-                               .dp = 1,
+                               .dp = least > 1 ? least : 1,
                                .cp = 1,
                                .tokens = 16,
                                .seed = 1,

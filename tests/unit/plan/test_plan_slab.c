@@ -1,5 +1,6 @@
 #include "tests/unit/plan/plan_test.h"
 
+#include "bench/plan/counted.h"
 #include "bench/plan/slab.h"
 #include "harness/base/arith.h"
 
@@ -164,6 +165,9 @@ static void test_areas_do_not_overlap(void **state)
                 k3_cell_request_t request = request_of(p->name, models[m], 8);
                 k3_slab_t         slab;
 
+                if (k3_is_counted(p) || (f > 1 && (p->dispatch_formats & K3_BIT(f)) == 0)) {
+                    continue;
+                }
                 request.dispatch_dtype = formats[f];
                 request.max_tokens = 33;
                 if (f == 1) {
@@ -252,6 +256,10 @@ static void test_Q13_qp_of_an_expert(void **state)
         {"deepep:ll", "kimi-k3", "ib", 32, 0, 28, 1},
         {"deepep:ll", "kimi-k3", "ib", 32, 4, 4, 7},
         {"deepep:ll", "kimi-k3", "roce", 32, 0, 28, 1},
+        {"nixl", "kimi-k3", "ib", 32, 0, 4, 7},
+        {"nixl", "kimi-k3", "ib", 8, 0, 4, 28},
+        {"uccl", "kimi-k3", "ib", 32, 0, 4, 7},
+        {"uccl", "deepseek-v3", "ib", 8, 0, 4, 8},
     };
 
     (void)state;
@@ -273,6 +281,72 @@ static void test_Q13_qp_of_an_expert(void **state)
         }
         assert_int_equal(most, rows[i].most);
     }
+}
+
+/* An expert sticks to a proxy thread: (expert % 32 channels) % threads. */
+static void test_uccl_proxies(void **state)
+{
+    k3_cell_request_t request = request_of("uccl", "kimi-k3", 8);
+    k3_slab_t         s;
+
+    (void)state;
+    request.qps = 3; /* does not divide the channels */
+    s = slab_of(request);
+    assert_int_equal(s.channels, 32);
+    assert_int_equal(k3_slab_qp(&s, 31), 31 % 3);
+    assert_int_equal(k3_slab_qp(&s, 32), 0);
+    assert_int_equal(k3_slab_qp(&s, 65), 1);
+    assert_int_equal(k3_slab_lanes(&s), 3);
+}
+
+/* NIXL's words are 8 bytes: DeepEP's size and twice the signals, padded to 128, of two halves. */
+static void test_nixl_sizes(void **state)
+{
+    k3_cell_request_t request = request_of("nixl", "kimi-k3", 8);
+    k3_slab_t         s;
+
+    (void)state;
+    request.max_tokens = 128;
+    s = slab_of(request);
+    assert_int_equal(s.signal_bytes, 8);
+    assert_int_equal(s.bytes, UINT64_C(3339721856) + 2 * 896 * 4);
+    request.backend = "uccl";
+    assert_int_equal(slab_of(request).bytes, UINT64_C(3339721856));
+}
+
+/* A result as LogFMT-10: a pair and 160 to 256 bytes for 128 values; the slot is as it was. */
+static void test_logfmt_results(void **state)
+{
+    k3_cell_request_t request = request_of("deepep:ll", "kimi-k3", 8);
+    k3_slab_t         s, plain = slab_of(request);
+
+    (void)state;
+    request.combine_dtype = "logfmt10";
+    s = slab_of(request);
+    assert_int_equal(s.result, 7168 + 28 * 4);
+    assert_int_equal(s.result_payload, s.result);
+    assert_int_equal(s.result - s.result_spare, 28 * (4 + 160));
+    assert_int_equal(s.result_stride, plain.result_stride + 28 * 4);
+    assert_int_equal(s.decoded, 16 * 7168);
+}
+
+/* Results lie outside the block unless they are written where the combine sends from. */
+static void test_zero_copy(void **state)
+{
+    k3_cell_request_t request = request_of("deepep:ll", "kimi-k3", 8);
+    k3_slab_t         copied = slab_of(request), direct;
+
+    (void)state;
+    request.zero_copy = "on";
+    direct = slab_of(request);
+    assert_int_equal(copied.results, UINT64_C(896) * 16 * 7168);
+    assert_int_equal(direct.results, 0);
+    assert_int_equal(direct.bytes, copied.bytes);
+    request.combine_dtype = "logfmt10";
+    assert_cell_refused(request, K3_ERR_UNSUPPORTED, "deepep:ll", "zero-copy", "logfmt10");
+    request.combine_dtype = NULL;
+    request.backend = "mooncake";
+    assert_cell_refused(request, K3_ERR_UNSUPPORTED, "mooncake", "zero-copy", NULL);
 }
 
 /* --- 64 bits --------------------------------------------------------------------------------- */
@@ -348,6 +422,10 @@ int main(void)
         cmocka_unit_test(test_places_are_dense_and_distinct),
         cmocka_unit_test(test_P11_stride_comes_from_the_bound),
         cmocka_unit_test(test_Q13_qp_of_an_expert),
+        cmocka_unit_test(test_uccl_proxies),
+        cmocka_unit_test(test_nixl_sizes),
+        cmocka_unit_test(test_logfmt_results),
+        cmocka_unit_test(test_zero_copy),
         cmocka_unit_test(test_C03_offsets_above_32_bits),
         cmocka_unit_test(test_C04_exact_bytes_of_a_huge_block),
         cmocka_unit_test(test_C04_saturation),

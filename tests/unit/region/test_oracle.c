@@ -446,6 +446,33 @@ static void test_factors(void **state)
     assert_wrong(&check, K3_STAGE_COMBINED, ROWS, "1.500 times the right value");
 }
 
+/* F01: the result of a dead rank is left out and nothing else: the weights of the others stay. */
+static void test_F01_selections_that_were_not_served(void **state)
+{
+    k3_cell_t           cell = make_cell(&tiny, &complete, &w4a8, K3_FORMAT_FP8, 4, 4);
+    mistakes_t          lost = {.skip_selection = 3};
+    static region_row_t rows[ROWS];
+    static int32_t      served[ROWS][K3_TOPK_MAX];
+    k3_check_t          check;
+
+    (void)state;
+    make_rows(&cell, &lost, false, rows);
+    check = check_rows(&cell, false, rows);
+    assert_int_equal(check.rows_wrong, ROWS);
+    for (int i = 0; i < ROWS; i++) {
+        memcpy(served[i], rows[i].ids, sizeof(served[i]));
+        served[i][2] = -1;
+        rows[i].measured.served = served[i];
+    }
+    check = check_rows(&cell, false, rows);
+    assert_false(check.wrong);
+    /* It came although its rank counts as dead, or another one is missing: wrong. */
+    served[0][2] = rows[0].ids[2];
+    served[1][1] = -1;
+    check = check_rows(&cell, false, rows);
+    assert_int_equal(check.rows_wrong, 2);
+}
+
 static void test_missing_and_doubled_experts(void **state)
 {
     k3_cell_t  cell = make_cell(&tiny, &complete, &w4a8, K3_FORMAT_FP8, 4, 4);
@@ -682,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_swapped_rows),
         cmocka_unit_test(test_double_reduce),
         cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_F01_selections_that_were_not_served),
         cmocka_unit_test(test_missing_and_doubled_experts),
         cmocka_unit_test(test_roundings),
         cmocka_unit_test(test_rounding_of_gate_and_up),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "bench/region/oracle_codec.h"
+#include "kernels/kernels.h"
 
 typedef struct pair {
     double in, out;
@@ -212,6 +213,58 @@ static void test_bf16_rows_stay(void **state)
     check_row(K3_FORMAT_BF16, 2, row, want);
 }
 
+/* The two codecs know nothing of one another: code for code they agree, over spreads of 0 to 60
+ * octaves, with zeros, equal magnitudes and values that are no numbers among them. */
+static void test_logfmt10_rows_agree_with_the_kernels(void **state)
+{
+    const k3_kernels_t *kernels = k3_kernels_cpu(NULL);
+    uint32_t            seed = 3;
+
+    (void)state;
+    for (int turn = 0; turn < 3000; turn++) {
+        uint16_t bits[128], back[128];
+        uint8_t  message[4 + 256];
+        float    row[128];
+
+        for (int i = 0; i < 128; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            bits[i] = k3_oracle_bf16_bits(
+                exp2(turn % 61 * ((seed >> 8) % 4096 / -4096.0) + turn % 90 - 70.0));
+            bits[i] = (uint16_t)(bits[i] | (seed >> 31) << 15);
+            bits[i] = turn % 3 == 0 && i % 50 == 7 ? 0x8000 : bits[i];
+            bits[i] = turn % 100 == 99 && i == 5 ? 0x7fc0 : bits[i];
+        }
+        kernels->log_encode(bits, 128, message);
+        kernels->log_decode(message, 128, back);
+        k3_oracle_bf16_row(bits, 128, row);
+        k3_oracle_quantise(K3_FORMAT_LOGFMT10, 128, row);
+        for (int i = 0; i < 128; i++) {
+            float got = k3_oracle_bf16_value(back[i]);
+
+            if (!(got == row[i] || (isnan(got) && isnan(row[i]))) ||
+                signbit(got) != signbit(row[i])) {
+                fail_msg("turn %d, value %d of %g: kernel %.9g, oracle %.9g", turn, i,
+                         (double)k3_oracle_bf16_value(bits[i]), (double)got, (double)row[i]);
+            }
+        }
+    }
+}
+
+/* 2^-10 to 1 in 510 steps: the ends stay, 0.7 goes to the nearer of two codes. */
+static void test_logfmt10_by_hand(void **state)
+{
+    float  row[128] = {[0] = 1.0f, [1] = -0x1p-10f, [2] = 0.69921875f};
+    double step = 10.0 / 510.0, code = rint(log2(0.69921875) / step);
+
+    (void)state;
+    for (int i = 3; i < 128; i++) {
+        row[i] = 0.5f;
+    }
+    k3_oracle_quantise(K3_FORMAT_LOGFMT10, 128, row);
+    assert_true(row[0] == 1.0f && row[1] == -0x1p-10f && row[3] == 0.5f);
+    assert_true(row[2] == (float)k3_oracle_round_bf16(exp2(code * step)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +280,8 @@ int main(void)
         cmocka_unit_test(test_int8_rows),
         cmocka_unit_test(test_a_group_with_nan_is_nan),
         cmocka_unit_test(test_bf16_rows_stay),
+        cmocka_unit_test(test_logfmt10_rows_agree_with_the_kernels),
+        cmocka_unit_test(test_logfmt10_by_hand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,377 @@
+/* Slab profiles with one signal for each (expert, source), also for no row. Two halves of the block
+ * alternate, so that a half is written again only after every rank has shown, by its next signals, that
+ * it is done with it. */
+#include "bench/engines/slab_engine.h"
+#include "harness/base/arith.h"
+#include "harness/base/memory.h"
+
+/* --- set-up ---------------------------------------------------------------------------------- */
+
+static uint64_t plan(slab_engine_t *e)
+{
+    k3_slab_plan(e->env.cell, &e->slab);
+    /* An expert can get at most all rows of every source. */
+    e->rows_cap = k3_mul(e->slab.ranks, e->slab.m);
+    return e->slab.bytes;
+}
+
+static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
+{
+    const k3_slab_t *s = &e->slab;
+
+    if (k3_alloc("signals seen", s->experts, 1, &e->seen, err) != K3_OK ||
+        (s->results > 0 && k3_alloc("results", s->results, 1, &e->results, err) != K3_OK) ||
+        (s->decoded > 0 && k3_alloc("decoded results", s->decoded, 1, &e->decoded, err) != K3_OK)) {
+        return err->status;
+    }
+    for (uint32_t x = 0; x < s->experts; x++) {
+        e->target[x] = (slab_target_t){
+            .offset = k3_slab_record_at(s, x % s->local, e->rank, 0),
+            .peer = (int)(x / s->local),
+            .qp = k3_slab_qp(s, x % s->local),
+        };
+    }
+    return K3_OK;
+}
+
+/* --- dispatch -------------------------------------------------------------------------------- */
+
+/* Each row is brought to its record once; all its copies are sent from there. */
+static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint8_t *send)
+{
+    const k3_slab_t *s = &e->slab;
+    uint32_t         width = e->env.cell->model.latent;
+
+    for (uint64_t i = 0; i < rows->count; i++) {
+        uint8_t *record = send + i * s->record;
+        int32_t  header[4] = {(int32_t)i, 0, 0, 0};
+
+        memcpy(record, header, sizeof(header));
+        e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * width, width,
+                               record + s->record_values, record + s->record_scales);
+    }
+}
+
+/* One row to one expert. */
+static inline void send_row(slab_engine_t *e, const uint8_t *record, int32_t id, uint64_t recv,
+                            uint32_t every)
+{
+    const slab_target_t *t = &e->target[id];
+    uint32_t             slot;
+
+    if (e->masked > 0 && k3_slab_skips(e, (uint32_t)t->peer)) {
+        return;
+    }
+    slot = e->next[id]++;
+    k3_qps_put(e->qps, t->peer, t->qp, record, recv + t->offset + slot * e->slab.record,
+               e->slab.record, e->slab.record_payload);
+    if (k3_rings(every, slot)) {
+        k3_qps_doorbell(e->qps, t->peer, t->qp);
+    }
+}
+
+static void send_rows(slab_engine_t *e, const k3_rows_t *rows, const uint8_t *send, unsigned half)
+{
+    uint32_t topk = e->env.cell->model.topk;
+    uint32_t every = e->env.cell->profile->doorbell_every;
+    uint64_t n = rows->count * topk;
+
+    memset(e->next, 0, e->slab.experts * sizeof(uint32_t));
+    for (uint64_t i = 0; i < n; i++) {
+        int32_t id = rows->ids[i], next = i + 1 < n ? rows->ids[i + 1] : -1;
+
+        if (next >= 0) {
+            k3_qps_expect(e->qps, e->target[next].peer, e->target[next].qp);
+        }
+        if (id >= 0) {
+            send_row(e, send + i / topk * e->slab.record, id, e->slab.recv[half], every);
+        }
+    }
+}
+
+/* For every expert, also with no row. The order starts at the own rank, so that not every source
+ * signals rank 0 first. */
+static void send_counts(slab_engine_t *e, unsigned half)
+{
+    const k3_slab_t *s = &e->slab;
+    bool             rings = e->env.cell->profile->doorbell_signal;
+
+    for (uint32_t step = 0; step < s->ranks; step++) {
+        uint32_t peer = (e->rank + step) % s->ranks;
+
+        for (uint32_t local = 0; local < s->local && !k3_slab_skips(e, peer); local++) {
+            uint32_t n = e->next[peer * s->local + local];
+
+            if (local + 1 < s->local) {
+                k3_qps_expect(e->qps, (int)peer, k3_slab_qp(s, local + 1));
+            }
+            k3_slab_signal(e, (int)peer, k3_slab_qp(s, local),
+                           s->signal[half] + k3_slab_count_at(s, local, e->rank),
+                           k3_slab_count_value(e, n));
+            if (rings) {
+                k3_qps_doorbell(e->qps, (int)peer, k3_slab_qp(s, local));
+            }
+        }
+    }
+}
+
+/* The words of the half that is not in use are consumed by now; they must be zero before any rank
+ * can see this rank's next signals and answer into them. */
+static void clear_words(slab_engine_t *e, unsigned half)
+{
+    const k3_slab_t *s = &e->slab;
+    uint8_t         *words = e->block + s->signal[half];
+
+    for (uint32_t i = 0; i < s->experts; i++) {
+        if (s->signal_bytes == 8) {
+            k3_signal_clear64(words + i * s->signal_bytes);
+        } else {
+            k3_signal_clear32(words + i * s->signal_bytes);
+        }
+    }
+}
+
+static k3_status_t check_counts(const slab_engine_t *e, k3_error_t *err)
+{
+    for (uint32_t i = 0; i < e->slab.experts; i++) {
+        if (e->arrived[i] > e->slab.m) {
+            return k3_fail(err, K3_ERR_CHECK,
+                           "local expert %u: rank %u announced %u rows, the slab holds %llu",
+                           i / e->slab.ranks, i % e->slab.ranks, e->arrived[i],
+                           (unsigned long long)e->slab.m);
+        }
+    }
+    return K3_OK;
+}
+
+static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
+{
+    k3_spans_t *spans = e->env.spans;
+    unsigned    half = e->half;
+    uint8_t    *send = e->block + e->slab.send[half];
+
+    k3_span_begin(spans, K3_PHASE_QUANTIZE);
+    quantize(e, rows, send);
+    k3_span_end(spans, K3_PHASE_QUANTIZE);
+
+    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
+    k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
+    if (!k3_slab_passive(e)) {
+        clear_words(e, half ^ 1);
+        send_rows(e, rows, send, half);
+        send_counts(e, half);
+    }
+    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+
+    k3_engine_sent(&e->env);
+    k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
+    if (!k3_slab_passive(e)) {
+        k3_slab_wait(e, e->block + e->slab.signal[half], true, err);
+    }
+    if (k3_slab_passive(e)) {
+        memset(e->arrived, 0, e->slab.experts * sizeof(*e->arrived));
+    }
+    k3_slab_finish(e, err);
+    k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
+    e->half = half ^ 1;
+    return err->status == K3_OK ? check_counts(e, err) : err->status;
+}
+
+/* --- experts --------------------------------------------------------------------------------- */
+
+/* Where the experts write: beside the block, or with zero copy where the combine sends from. */
+static uint8_t *output_at(const slab_engine_t *e, uint32_t local, uint32_t source, uint64_t *stride)
+{
+    const k3_slab_t *s = &e->slab;
+
+    if (e->results != NULL) {
+        *stride = s->output;
+        return e->results + k3_slab_output_at(s, local, source, 0);
+    }
+    *stride = s->result_stride;
+    return e->block + s->send[e->half] + k3_slab_staging_at(s, local, source, 0);
+}
+
+/* Rows are consumed where they arrived. */
+static void expert(slab_engine_t *e, uint32_t local_expert, k3_expert_rows_t *work)
+{
+    const k3_slab_t *s = &e->slab;
+    const uint8_t   *recv = e->block + s->recv[e->half ^ 1];
+    size_t           n = 0;
+
+    for (uint32_t source = 0; source < s->ranks && !k3_slab_passive(e); source++) {
+        const uint8_t *record = recv + k3_slab_record_at(s, local_expert, source, 0);
+        uint64_t       stride;
+        uint8_t       *result = output_at(e, local_expert, source, &stride);
+
+        for (uint32_t i = e->arrived[local_expert * s->ranks + source]; i > 0; i--) {
+            e->values[n] = record + s->record_values;
+            e->scales[n] = record + s->record_scales;
+            e->out[n] = (uint16_t *)(void *)result;
+            record += s->record;
+            result += stride;
+            n++;
+        }
+    }
+    *work = (k3_expert_rows_t){n, e->env.cell->dispatch_format, e->values, e->scales, e->out};
+}
+
+/* --- combine --------------------------------------------------------------------------------- */
+
+/* What is posted for a result: encoded or copied into the send area; mapped peers are stored to
+ * straight from where the expert wrote. */
+static const uint8_t *make_result(slab_engine_t *e, const uint8_t *output, uint8_t *staging,
+                                  bool mapped, uint64_t *bytes, uint64_t *payload)
+{
+    const k3_slab_t *s = &e->slab;
+
+    *bytes = s->result;
+    *payload = s->result_payload;
+    if (e->decoded != NULL) {
+        *bytes = e->env.kernels->log_encode((const uint16_t *)(const void *)output,
+                                            e->env.cell->model.latent, staging);
+        *payload = *bytes;
+        return staging;
+    }
+    if (e->results == NULL || mapped) {
+        return output;
+    }
+    memcpy(staging, output, s->output);
+    return staging;
+}
+
+static k3_status_t check_source_row(const slab_engine_t *e, uint32_t local, uint32_t source,
+                                    uint32_t slot, int32_t row, k3_error_t *err)
+{
+    if (row < 0 || (uint64_t)row >= e->slab.m) {
+        return k3_fail(err, K3_ERR_CHECK,
+                       "local expert %u, slot %u of rank %u: source row %d is outside 0..%llu",
+                       local, slot, source, row, (unsigned long long)e->slab.m - 1);
+    }
+    return K3_OK;
+}
+
+/* The rows of one (local expert, source) range go back to the source, to the slots (expert, its
+ * row). */
+static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source, unsigned half,
+                              k3_error_t *err)
+{
+    const k3_slab_t *s = &e->slab;
+    uint32_t         expert_id = e->rank * s->local + local;
+    uint32_t         every = e->env.cell->profile->doorbell_every;
+    const uint8_t   *record = e->block + s->recv[half ^ 1] + k3_slab_record_at(s, local, source, 0);
+    uint8_t         *staging = e->block + s->send[half] + k3_slab_staging_at(s, local, source, 0);
+    uint64_t         stride, bytes, payload;
+    const uint8_t   *output = output_at(e, local, source, &stride);
+    unsigned         qp = k3_slab_qp(s, local);
+    bool             mapped = k3_qps_mapped(e->qps, (int)source) != NULL;
+
+    for (uint32_t i = 0; i < e->arrived[local * s->ranks + source]; i++) {
+        const uint8_t *result;
+        int32_t        row;
+
+        memcpy(&row, record, sizeof(row));
+        if (check_source_row(e, local, source, i, row, err) != K3_OK) {
+            return err->status;
+        }
+        result = make_result(e, output, staging, mapped, &bytes, &payload);
+        k3_qps_put(e->qps, (int)source, qp, result,
+                   s->recv[half] + k3_slab_result_at(s, expert_id, (uint64_t)row), bytes, payload);
+        if (k3_rings(every, i)) {
+            k3_qps_doorbell(e->qps, (int)source, qp);
+        }
+        record += s->record;
+        output += stride;
+        staging += s->result_stride;
+    }
+    k3_slab_signal(e, (int)source, qp, s->signal[half] + k3_slab_flag_at(s, expert_id), 1);
+    if (e->env.cell->profile->doorbell_signal) {
+        k3_qps_doorbell(e->qps, (int)source, qp);
+    }
+    return K3_OK;
+}
+
+/* A masked source gets no flag either: it would vouch for rows that were never computed. A source that
+ * is late and not dead then masks this rank too. */
+static void send_results(slab_engine_t *e, unsigned half, k3_error_t *err)
+{
+    const k3_slab_t *s = &e->slab;
+
+    for (uint32_t step = 0; step < s->ranks && err->status == K3_OK; step++) {
+        uint32_t source = (e->rank + step) % s->ranks;
+
+        for (uint32_t local = 0;
+             local < s->local && err->status == K3_OK && !k3_slab_is_masked(e, source); local++) {
+            send_range(e, local, source, half, err);
+        }
+    }
+}
+
+/* The result of one selection of an own row, NULL where it is missing. */
+static const uint16_t *part_of(slab_engine_t *e, const uint8_t *recv, int32_t id, uint64_t row,
+                               uint32_t k)
+{
+    const k3_slab_t *s = &e->slab;
+    const uint8_t   *result;
+    uint8_t         *decoded;
+
+    if (id < 0 || k3_slab_is_masked(e, (uint32_t)e->target[id].peer)) {
+        return NULL;
+    }
+    result = recv + k3_slab_result_at(s, (uint32_t)id, row);
+    if (e->decoded == NULL) {
+        return (const uint16_t *)(const void *)result;
+    }
+    decoded = e->decoded + k * s->output;
+    e->env.kernels->log_decode(result, e->env.cell->model.latent, (uint16_t *)(void *)decoded);
+    return (const uint16_t *)(const void *)decoded;
+}
+
+static void reduce(slab_engine_t *e, const k3_rows_t *rows, unsigned half, uint16_t *combined)
+{
+    uint32_t        topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
+    const uint8_t  *recv = e->block + e->slab.recv[half];
+    const uint16_t *parts[K3_TOPK_MAX];
+
+    for (uint64_t i = 0; i < rows->count; i++) {
+        for (uint32_t k = 0; k < topk; k++) {
+            parts[k] = part_of(e, recv, rows->ids[i * topk + k], i, k);
+        }
+        e->env.kernels->combine(parts, rows->weights + i * topk, topk, width, combined + i * width);
+    }
+}
+
+static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *combined,
+                           k3_error_t *err)
+{
+    k3_spans_t *spans = e->env.spans;
+    unsigned    half = e->half;
+    uint64_t    bytes = rows->count * e->slab.output;
+
+    k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
+    k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
+    if (!k3_slab_passive(e)) {
+        clear_words(e, half ^ 1);
+        send_results(e, half, err);
+    }
+    k3_span_end(spans, K3_PHASE_COMBINE_SEND);
+
+    k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
+    if (!k3_slab_passive(e) && err->status == K3_OK) {
+        k3_slab_wait(e, e->block + e->slab.signal[half], false, err);
+    }
+    k3_slab_finish(e, err);
+    k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
+
+    k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);
+    if (k3_slab_passive(e)) {
+        memset(combined, 0, bytes);
+    } else if (err->status == K3_OK) {
+        reduce(e, rows, half, combined);
+    }
+    k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
+    e->half = half ^ 1;
+    return err->status;
+}
+
+const slab_form_t k3_slab_rows = {plan, alloc, dispatch, expert, combine};
