@@ -2,7 +2,8 @@
  *
  *   rails_rings.c           set-up, posting, the loop
  *   rails_rings_notify.c    rows of each channel, counts ahead of the rows
- *   rails_rings_dispatch.c  rows: sender, forwarder and receiver of all channels in one loop
+ *   rails_rings_dispatch.c  rows: sender and forwarder of all channels, the loop
+ *   rails_rings_receive.c   rows: receiver
  *   rails_rings_combine.c   results and sums, likewise
  *
  * A rank plays all its roles in one loop that never waits for one of them: a full ring stops only its own
@@ -61,9 +62,28 @@ static inline uint8_t *k3_rings_at(const rails_engine_t *e, uint64_t offset, uin
     return e->block + offset + word * 4;
 }
 
+/* Rings inside the node by channel and rank; their words: start and end for each source node, tail, head. */
+static inline uint32_t k3_rings_nvl_index(const rings_t *g, uint32_t channel, uint32_t index)
+{
+    return channel * g->plan.per_node + index;
+}
+
+static inline uint64_t k3_rings_nvl_word(const rings_t *g, uint32_t channel, uint32_t index,
+                                         uint32_t word)
+{
+    return g->plan.nvl_word +
+           ((uint64_t)k3_rings_nvl_index(g, channel, index) * g->plan.nvl_words + word) * 4;
+}
+
+static inline uint32_t k3_rings_tail_word(const rings_t *g)
+{
+    return 2 * g->plan.nodes;
+}
+
 k3_status_t k3_rings_create(rails_engine_t *e, k3_error_t *err);
 void        k3_rings_destroy(rails_engine_t *e);
 k3_status_t k3_rings_dispatch(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
+void        k3_rings_receive(rails_engine_t *e, k3_error_t *err);
 k3_status_t k3_rings_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined,
                              k3_error_t *err);
 

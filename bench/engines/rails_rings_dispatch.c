@@ -1,24 +1,7 @@
-/* Rows over rings: own rows to the other nodes, rows of this rail to the ranks of the node, and rows of the
- * forwarders out of their rings. */
+/* Rows over rings: own rows to the other nodes, and rows of this rail to the ranks of the node. */
 #include <string.h>
 
 #include "bench/engines/rails_rings.h"
-
-static uint32_t nvl_index(const rings_t *g, uint32_t channel, uint32_t index)
-{
-    return channel * g->plan.per_node + index;
-}
-
-static uint64_t nvl_word(const rings_t *g, uint32_t channel, uint32_t index, uint32_t word)
-{
-    return g->plan.nvl_word +
-           ((uint64_t)nvl_index(g, channel, index) * g->plan.nvl_words + word) * 4;
-}
-
-static uint32_t tail_word(const rings_t *g)
-{
-    return 2 * g->plan.nodes;
-}
 
 /* --- sender ---------------------------------------------------------------------------------- */
 
@@ -114,8 +97,8 @@ static void pass_meta(rails_engine_t *e, uint32_t node, uint32_t channel, const 
     for (uint32_t step = 0; step < n; step++) {
         uint32_t to = (e->index + step) % n, peer = k3_rails_local_rank(e, to);
 
-        k3_rings_write(e, peer, qp, nvl_word(g, channel, e->index, node), meta[to]);
-        k3_rings_write(e, peer, qp, nvl_word(g, channel, e->index, g->plan.nodes + node),
+        k3_rings_write(e, peer, qp, k3_rings_nvl_word(g, channel, e->index, node), meta[to]);
+        k3_rings_write(e, peer, qp, k3_rings_nvl_word(g, channel, e->index, g->plan.nodes + node),
                        meta[n + to]);
     }
 }
@@ -151,18 +134,19 @@ static bool poll_meta(rails_engine_t *e, uint32_t node, uint32_t channel, ring_e
 static bool has_room(const rails_engine_t *e, uint32_t channel, uint32_t to)
 {
     const rings_t *g = e->rings;
-    uint32_t       head = k3_signal_read32(e->block + nvl_word(g, channel, to, tail_word(g) + 1));
+    uint32_t       head =
+        k3_signal_read32(e->block + k3_rings_nvl_word(g, channel, to, k3_rings_tail_word(g) + 1));
 
-    return g->inside[nvl_index(g, channel, to)].done - head < g->plan.nvl_slots[0];
+    return g->inside[k3_rings_nvl_index(g, channel, to)].done - head < g->plan.nvl_slots[0];
 }
 
 static void tell_tail(rails_engine_t *e, uint32_t channel, uint32_t to)
 {
     const rings_t *g = e->rings;
-    ring_end_t    *in = &e->rings->inside[nvl_index(g, channel, to)];
+    ring_end_t    *in = &e->rings->inside[k3_rings_nvl_index(g, channel, to)];
 
     k3_rings_add(e, k3_rails_local_rank(e, to), k3_rings_local_qp(&g->plan, channel),
-                 nvl_word(g, channel, e->index, tail_word(g)), in->loose);
+                 k3_rings_nvl_word(g, channel, e->index, k3_rings_tail_word(g)), in->loose);
     in->loose = 0;
 }
 
@@ -170,8 +154,8 @@ static void put_inside(rails_engine_t *e, uint32_t channel, uint32_t to, const u
 {
     const k3_rails_t *r = &e->rails;
     const rings_t    *g = e->rings;
-    ring_end_t       *in = &e->rings->inside[nvl_index(g, channel, to)];
-    uint64_t          ring = g->plan.nvl + nvl_index(g, channel, e->index) * g->plan.nvl_ring;
+    ring_end_t       *in = &e->rings->inside[k3_rings_nvl_index(g, channel, to)];
+    uint64_t ring = g->plan.nvl + k3_rings_nvl_index(g, channel, e->index) * g->plan.nvl_ring;
 
     k3_rails_put(e, k3_rails_local_rank(e, to), k3_rings_local_qp(&g->plan, channel), record,
                  ring + in->done % g->plan.nvl_slots[0] * r->record, r->record, r->record_payload);
@@ -289,7 +273,7 @@ static void close_source(rails_engine_t *e, uint32_t node, uint32_t channel, rin
     for (uint32_t step = 0; step < g->plan.per_node; step++) {
         uint32_t to = (e->index + step) % g->plan.per_node;
 
-        if (g->inside[nvl_index(g, channel, to)].loose > 0) {
+        if (g->inside[k3_rings_nvl_index(g, channel, to)].loose > 0) {
             tell_tail(e, channel, to);
         }
     }
@@ -314,107 +298,6 @@ static void pass_forwarder(rails_engine_t *e, k3_error_t *err)
             }
             if (t->done == t->total && err->status == K3_OK) {
                 close_source(e, node, c, t);
-            }
-        }
-    }
-}
-
-/* --- receiver -------------------------------------------------------------------------------- */
-
-static bool poll_totals(rails_engine_t *e, uint32_t channel, uint32_t from, ring_end_t *a,
-                        k3_error_t *err)
-{
-    const rings_t *g = e->rings;
-    uint32_t       nodes = g->plan.nodes;
-    uint32_t      *word = (uint32_t *)(void *)(e->block + nvl_word(g, channel, from, 0));
-
-    for (uint32_t i = 0; i < 2 * nodes; i++) {
-        if (k3_signal_read32(word + i) == 0) {
-            return false;
-        }
-    }
-    a->total = 0;
-    for (uint32_t node = 0; node < nodes; node++) {
-        uint32_t rows = word[node] - word[nodes + node];
-
-        a->total += rows;
-        if (rows > e->rails.channel_slots) {
-            k3_fail(err, K3_ERR_CHECK, "rank %u announces %u rows on channel %u",
-                    k3_rails_local_rank(e, from), rows, channel);
-        }
-    }
-    for (uint32_t i = 0; i < 2 * nodes; i++) {
-        k3_signal_clear32(word + i);
-    }
-    a->known = true;
-    return true;
-}
-
-/* A record leaves its ring and joins its stream, which takes its result back. */
-static void take_record(rails_engine_t *e, uint32_t channel, uint32_t from, const uint8_t *record,
-                        k3_error_t *err)
-{
-    const k3_rails_t *r = &e->rails;
-    rings_t          *g = e->rings;
-    uint64_t          i = e->got_count[0];
-    rails_meta_t      meta;
-    ring_stream_t    *stream;
-    uint32_t          place;
-
-    if (k3_rails_meta(e, record, &meta, err) != K3_OK) {
-        return;
-    }
-    place = e->env.cell->place_of[meta.source];
-    if (i >= e->rows_cap || place % r->per_node != from) {
-        k3_fail(err, K3_ERR_CHECK, "row %u of rank %u by rank %u: not planned, after %llu rows",
-                meta.row, meta.source, k3_rails_local_rank(e, from), (unsigned long long)i);
-        return;
-    }
-    e->record[i] = memcpy(e->copied + i * r->record, record, r->record);
-    e->got_count[0] = i + 1;
-    stream = &g->stream[nvl_index(g, channel, from) * r->nodes + place / r->per_node];
-    g->next[i] = 0;
-    if (stream->count++ == 0) {
-        stream->first = (uint32_t)i + 1;
-    } else {
-        g->next[stream->last - 1] = (uint32_t)i + 1;
-    }
-    stream->last = (uint32_t)i + 1;
-}
-
-static void receive(rails_engine_t *e, uint32_t channel, uint32_t from, k3_error_t *err)
-{
-    rings_t       *g = e->rings;
-    ring_end_t    *a = &g->arrive[nvl_index(g, channel, from)];
-    uint8_t       *word = e->block + nvl_word(g, channel, from, tail_word(g));
-    uint32_t       tail = k3_signal_read32(word), before = a->done;
-    const uint8_t *ring = e->block + g->plan.nvl + nvl_index(g, channel, from) * g->plan.nvl_ring;
-
-    while (a->done < tail && err->status == K3_OK) {
-        take_record(e, channel, from, ring + a->done % g->plan.nvl_slots[0] * e->rails.record, err);
-        a->done++;
-    }
-    if (a->done > before) {
-        k3_rings_give_back(e, from, k3_rings_local_qp(&g->plan, channel),
-                           nvl_word(g, channel, e->index, tail_word(g) + 1), a->done - before,
-                           g->plan.size[0].nvl_send, &a->loose);
-        g->moved = true;
-    }
-    if ((a->known || poll_totals(e, channel, from, a, err)) && a->done == a->total) {
-        k3_signal_clear32(word);
-        a->over = true;
-        k3_rings_over(e, K3_TRAFFIC_DISPATCH, k3_rails_local_rank(e, from), &g->left_local[from]);
-    }
-}
-
-static void pass_receiver(rails_engine_t *e, k3_error_t *err)
-{
-    rings_t *g = e->rings;
-
-    for (uint32_t from = 0; from < g->plan.per_node; from++) {
-        for (uint32_t c = 0; c < g->plan.channels && err->status == K3_OK; c++) {
-            if (!g->arrive[nvl_index(g, c, from)].over) {
-                receive(e, c, from, err);
             }
         }
     }
@@ -471,7 +354,7 @@ static void pass(rails_engine_t *e, k3_error_t *err)
     pass_sender(e);
     pass_forwarder(e, err);
     if (err->status == K3_OK) {
-        pass_receiver(e, err);
+        k3_rings_receive(e, err);
     }
 }
 

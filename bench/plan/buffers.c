@@ -166,12 +166,11 @@ static void plan_rails(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
         k3_rings_plan(cell, &rings);
         rails.buffer = rings.buffer;
         rails.bytes = rings.bytes;
-        m->engine = k3_rings_memory(&rings, &rails);
+        m->engine = k3_rings_memory(&rings, &rails, !cell->p2p);
     }
     each = (uint64_t)cell->model.latent * 2 + rails.result + (rails.copies_out ? rails.record : 0);
     m->block = rails.buffer;
-    m->engine =
-        k3_add(m->engine, rails.bytes == K3_TOO_BIG ? K3_TOO_BIG : rails.bytes - rails.buffer);
+    m->beside = rails.bytes == K3_TOO_BIG ? K3_TOO_BIG : rails.bytes - rails.buffer;
     m->engine = k3_add(m->engine, k3_mul(k3_rows_arriving(cell, rank), each));
 }
 
@@ -244,7 +243,7 @@ void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory)
     plan_rows(cell, rank, memory);
     plan_weights(cell, rank, memory);
     plan_engine(cell, rank, memory);
-    memory->total = k3_add(memory->block, memory->engine);
+    memory->total = k3_add(k3_add(memory->block, memory->beside), memory->engine);
     for (int b = 0; b < K3_BUF_COUNT; b++) {
         memory->total = k3_add(memory->total, memory->buffer[b]);
     }

@@ -30,7 +30,9 @@ typedef enum k3_buffer {
 typedef struct k3_memory {
     uint64_t buffer[K3_BUF_COUNT]; /* bytes */
     uint64_t block;                /* symmetric block of the queue pairs */
-    uint64_t engine;               /* other memory of the engine */
+    uint64_t beside; /* ... beyond upstream's formula: signal words, areas that upstream guards by a
+                        barrier */
+    uint64_t engine; /* other memory of the engine */
     uint64_t expert_weights, shared_expert, dense_weights;
     uint64_t total; /* K3_TOO_BIG when it does not fit in 64 bits */
 } k3_memory_t;

@@ -92,9 +92,9 @@ void k3_rings_plan(const k3_cell_t *cell, k3_rings_t *r)
     place_combine(r, &end);
 }
 
-uint64_t k3_rings_memory(const k3_rings_t *rings, const k3_rails_t *rails)
+uint64_t k3_rings_memory(const k3_rings_t *rings, const k3_rails_t *rails, bool unmapped)
 {
-    uint64_t through = rings->nodes > 1 ? k3_mul(rails->nodes, rails->slots) : 0;
+    uint64_t through = rings->nodes > 1 && unmapped ? k3_mul(rails->nodes, rails->slots) : 0;
 
     return k3_add(k3_mul(k3_add(rails->m, through), rails->record),
                   k3_mul(k3_mul(rails->nodes_of_row, rails->m), rails->result));

@@ -49,8 +49,8 @@ typedef struct k3_rings {
 void k3_rings_plan(const k3_cell_t *cell, k3_rings_t *rings);
 
 /* Bytes beside the block that depend on the rows bound: own records, returned sums, records on their way
- * through. */
-uint64_t k3_rings_memory(const k3_rings_t *rings, const k3_rails_t *rails);
+ * through lanes that are not mapped. */
+uint64_t k3_rings_memory(const k3_rings_t *rings, const k3_rails_t *rails, bool unmapped);
 
 /* Data, meta and tails of a channel; its credits; what moves inside the node. */
 static inline uint32_t k3_rings_qp(const k3_rings_t *r, uint32_t channel)

@@ -184,7 +184,8 @@ static void test_L05_padding_takes_room(void **state)
 
 static void assert_adds_up(const k3_memory_t *m)
 {
-    uint64_t sum = m->block + m->engine + m->expert_weights + m->shared_expert + m->dense_weights;
+    uint64_t sum =
+        m->block + m->beside + m->engine + m->expert_weights + m->shared_expert + m->dense_weights;
 
     for (int b = 0; b < K3_BUF_COUNT; b++) {
         sum += m->buffer[b];
