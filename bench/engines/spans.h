@@ -14,17 +14,17 @@
 /* What engines that overlap dispatch, experts and combine did in an iteration, in ticks: the parts' own
  * times and the span that they took together. The experts' own time is their phase. */
 typedef struct k3_overlap {
-    bool     used;
     uint64_t dispatch, combine, span;
 } k3_overlap_t;
 
 typedef struct k3_spans {
-    uint64_t     begin[K3_PHASE_COUNT];
-    uint64_t     ticks[K3_PHASE_COUNT];
-    bool         used[K3_PHASE_COUNT];
-    uint64_t     step;        /* iteration, for the watchdog */
-    int          stall_phase; /* fault injection: sleep at the begin of this phase; -1: none */
-    double       stall_ms;
+    uint64_t begin[K3_PHASE_COUNT];
+    uint64_t ticks[K3_PHASE_COUNT];
+    bool     used[K3_PHASE_COUNT];
+    uint64_t step;        /* iteration, for the watchdog */
+    int      stall_phase; /* fault injection: sleep at the begin of this phase; -1: none */
+    double   stall_ms;
+
     k3_overlap_t overlap;
 } k3_spans_t;
 
@@ -35,7 +35,7 @@ static inline void k3_spans_start(k3_spans_t *spans, uint64_t step)
         spans->used[p] = false;
     }
     spans->step = step;
-    spans->overlap.used = false;
+    spans->overlap = (k3_overlap_t){0};
 }
 
 /* The stall lies inside the span: it is the phase that is late. */

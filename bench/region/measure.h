@@ -57,26 +57,27 @@ typedef struct k3_overlap_result {
 
 /* Complete at rank 0; the other ranks hold status, iterations and check. */
 typedef struct k3_measurement {
-    uint64_t            iterations, warmup;
-    k3_phase_result_t   phase[K3_PHASE_COUNT];
-    k3_check_t          check; /* of all ranks */
-    bool                checked;
-    bool                has_lanes;    /* the engine has queue pairs */
-    bool                accounted;    /* ... and their accounts were on */
-    bool                matches_plan; /* measured == planned on every lane of every rank */
-    k3_error_t          mismatch;     /* the first lane that differs */
-    k3_lane_row_t      *lanes;        /* owned */
-    uint64_t            lane_count;
-    char                transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
-    char                order[16];      /* fence or flush */
-    uint64_t            order_rounds, order_overtaken;
-    k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */
-    k3_wait_row_t      *waits;   /* owned */
-    uint64_t            wait_count;
-    uint64_t            allocated_bytes;   /* of the rank that holds most */
-    uint64_t            timed_allocations; /* inside timed iterations; must be 0 */
-    double              weights_us, queue_pairs_us, registration_us, connection_us,
+    uint64_t          iterations, warmup;
+    k3_phase_result_t phase[K3_PHASE_COUNT];
+    k3_check_t        check; /* of all ranks */
+    bool              checked;
+    bool              has_lanes;    /* the engine has queue pairs */
+    bool              accounted;    /* ... and their accounts were on */
+    bool              matches_plan; /* measured == planned on every lane of every rank */
+    k3_error_t        mismatch;     /* the first lane that differs */
+    k3_lane_row_t    *lanes;        /* owned */
+    uint64_t          lane_count;
+    char              transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
+    char              order[16];      /* fence or flush */
+    uint64_t          order_rounds, order_overtaken;
+    k3_wait_row_t    *waits; /* owned */
+    uint64_t          wait_count;
+    uint64_t          allocated_bytes;   /* of the rank that holds most */
+    uint64_t          timed_allocations; /* inside timed iterations; must be 0 */
+    double            weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */
+
+    k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */
 } k3_measurement_t;
 
 /* Collective. A wrong result is not an error: it is in *out. A failure of one rank in the middle of
