@@ -199,7 +199,6 @@ void k3_fused_complete(fused_engine_t *e, uint64_t experts_end)
     spans->used[K3_PHASE_EXPERT_MLP] = true;
     spans->used[K3_PHASE_DISPATCH_WAIT] = true;
     spans->overlap = (k3_overlap_t){
-        .used = true,
         .dispatch = e->last_in - e->begin - e->waited,
         .combine = e->pushed + (now - experts_end),
         .span = now - e->begin,

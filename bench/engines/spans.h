@@ -14,7 +14,6 @@
 /* What engines that overlap dispatch, experts and combine did in an iteration, in ticks: the parts' own
  * times and the span that they took together. The experts' own time is their phase. */
 typedef struct k3_overlap {
-    bool     used;
     uint64_t dispatch, combine, span;
 } k3_overlap_t;
 
@@ -39,7 +38,7 @@ static inline void k3_spans_start(k3_spans_t *spans, uint64_t step)
         spans->used[p] = false;
     }
     spans->step = step;
-    spans->overlap.used = false;
+    spans->overlap = (k3_overlap_t){0};
 }
 
 /* A stall lies inside the span: it is the phase that is late. */

@@ -75,7 +75,6 @@ typedef struct k3_measurement {
     char                transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
     char                order[16];      /* fence or flush */
     uint64_t            order_rounds, order_overtaken;
-    k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */
     k3_wait_row_t      *waits;   /* owned */
     uint64_t            wait_count;
     double              limit_s; /* of a call, in force; 0: none */
@@ -87,6 +86,8 @@ typedef struct k3_measurement {
     uint64_t            timed_allocations; /* inside timed iterations; must be 0 */
     double              weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */
+
+    k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */
 } k3_measurement_t;
 
 /* Collective. A wrong result is not an error: it is in *out. A failure of one rank in the middle of
