@@ -149,7 +149,8 @@ static void want(int phase, uint32_t src, uint32_t dst, uint64_t bytes, uint64_t
 }
 
 /* Message by message, as the ranks would send them. */
-static void count_all(const k3_cell_t *cell, uint32_t group_ranks, uint64_t record, uint64_t payload)
+static void count_all(const k3_cell_t *cell, uint32_t group_ranks, uint64_t record,
+                      uint64_t payload)
 {
     uint32_t ranks = cell->layout.tp, local = cell->model.experts / ranks;
     uint64_t result = 2 * (uint64_t)cell->model.latent, first, count;
