@@ -104,14 +104,14 @@ expect_rc 0
 expect_good k3.json 2
 expect k3.json '.cells[] | .generation == "k3" and .model.topk == 16 and .model.latent == 3584'
 
-# Profiles whose engine is not there: rows with a reason, alone a refusal; their own limits come first.
-launch 4 run --model "tiny:E=16,K=2" --backend pplx,none --dp 2 --tokens 2 --iters 2 --out planned.json
+# What cannot be built: a row with a reason, alone a refusal.
+launch 4 run --model "tiny:E=16,K=2" --backend moonep,none --dp 2 --tokens 2 --iters 2 --out planned.json
 expect_rc 0
 expect planned.json '[.cells[] | select(name != "none")] | length == 1'
-expect planned.json '.cells[] | select(name != "none") | .status == "unsupported" and (.reason | test("planned"))'
+expect planned.json '.cells[] | select(name != "none") | .status == "unsupported" and (.reason | test("not public"))'
 expect planned.json 'of("none") | good'
-single plan --backend pplx --dp 2
-expect_refused 2 pplx planned
+single plan --backend moonep --dp 2
+expect_refused 2 moonep 'not public'
 single plan --backend deepep:normal --generation stock --tp 12 --nodes-as 3 --model "tiny:E=24,H=2048,L=2048"
 expect_refused 2 deepep:normal '4 ranks a node' 8
 # Low latency knows no such rule.
