@@ -91,30 +91,27 @@ static k3_status_t read_options(gate_t *g, k3_error_t *err)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static k3_status_t read_facts(k3_records_t *read, const char *path, json_t **facts_p,
-                              k3_error_t *err)
+static k3_status_t facts_of(const char *path, const json_t *record, json_t **facts_p,
+                            k3_error_t *err)
 {
-    json_t    *record;
     k3_error_t fault = K3_ERROR_INIT;
 
-    *facts_p = NULL;
-    if (k3_records_read(read, path, &record, err) != K3_OK) {
-        return err->status;
-    }
     if (k3_facts(record, facts_p, &fault) != K3_OK) {
         k3_fail(err, fault.status, "%.300s: %s", path, fault.text);
     }
-    json_decref(record);
     return err->status;
 }
 
-/* For the index; several threads at a time. */
-static k3_status_t read_for_index(const char *path, json_t **facts_p, k3_error_t *err)
+static k3_status_t read_for_index(void *arg, const char *path, json_t **facts_p, k3_error_t *err)
 {
-    k3_records_t alone = {0};
+    json_t *record;
 
-    read_facts(&alone, path, facts_p, err);
-    k3_records_close(&alone);
+    (void)arg;
+    *facts_p = NULL;
+    if (k3_records_brief(path, NULL, &record, err) == K3_OK) {
+        facts_of(path, record, facts_p, err);
+        json_decref(record);
+    }
     return err->status;
 }
 
@@ -125,12 +122,14 @@ static k3_status_t read_new(gate_t *g, k3_error_t *err)
 
     for (size_t i = 0; i < count && err->status == K3_OK; i++) {
         const char *path = k3_options_positional(g->options, i);
-        json_t     *facts;
+        json_t     *record = NULL, *facts = NULL;
 
-        if (read_facts(&read, path, &facts, err) == K3_OK) {
+        if (k3_records_read(&read, path, &record, err) == K3_OK &&
+            facts_of(path, record, &facts, err) == K3_OK) {
             k3_launches_add(&g->fresh, path, facts, err);
         }
         json_decref(facts);
+        json_decref(record);
     }
     k3_records_close(&read);
     return err->status;

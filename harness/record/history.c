@@ -200,9 +200,9 @@ static k3_status_t open_index(k3_history_t *h, bool *made, k3_error_t *err)
 /* --- bringing it up to date ------------------------------------------------------------------ */
 
 typedef struct refresh {
-    k3_history_t     *h;
-    k3_history_read_t read;
-    bool              rebuild;
+    k3_history_t *h;
+    k3_reader_t   read;
+    bool          rebuild;
 } refresh_t;
 
 static k3_status_t update(const refresh_t *r, k3_history_changes_t *changes, k3_error_t *err)
@@ -226,7 +226,7 @@ static k3_status_t update(const refresh_t *r, k3_history_changes_t *changes, k3_
     return err->status;
 }
 
-k3_status_t k3_history_refresh(k3_history_t *h, bool rebuild, k3_history_read_t read,
+k3_status_t k3_history_refresh(k3_history_t *h, bool rebuild, k3_reader_t read,
                                k3_history_changes_t *changes, k3_error_t *err)
 {
     refresh_t r = {h, read, rebuild};

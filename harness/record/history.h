@@ -12,16 +12,12 @@
 #include <stddef.h>
 
 #include "harness/base/status.h"
+#include "harness/record/readers.h"
 
 /* Files of the folder that are no records. */
 #define K3_HISTORY_INDEX    "index.sqlite"
 #define K3_HISTORY_LOCK     "index.lock"
 #define K3_HISTORY_BASELINE "baseline.json"
-
-/* Reads one record and returns what the index keeps of it, {run, started, git_sha, machine, stable, cells:
- * [{key, state, us, routing}]}: state is "ok", "broken" or "none", started like "2026-01-31T12:00:00Z".
- * Called by several threads at a time. */
-typedef k3_status_t (*k3_history_read_t)(const char *path, json_t **facts_p, k3_error_t *err);
 
 typedef struct k3_history k3_history_t;
 
@@ -37,8 +33,11 @@ typedef struct k3_history_changes {
 } k3_history_changes_t;
 
 /* Brings the index up to date with the folder: by name, size and time of change of each file. A file that
- * is no record is kept with its fault, and a fault of K3_OK is returned. */
-k3_status_t k3_history_refresh(k3_history_t *history, bool rebuild, k3_history_read_t read,
+ * is no record is kept with its fault, and nothing fails.
+ *
+ * `read` makes of a record what the index keeps, {run, started, git_sha, machine, stable, cells: [{key,
+ * state, us, routing}]}: state is "ok", "broken" or "none", started like "2026-01-31T12:00:00Z". */
+k3_status_t k3_history_refresh(k3_history_t *history, bool rebuild, k3_reader_t read,
                                k3_history_changes_t *changes, k3_error_t *err);
 
 /* --- questions; each answers with a new reference -------------------------------------------- */

@@ -28,15 +28,7 @@ k3_status_t k3_history_prepare(k3_history_t *h, sqlite3_stmt **s, k3_error_t *er
 bool k3_history_step(k3_history_t *h, sqlite3_stmt *s, k3_error_t *err);
 
 /* Takes in the files that came, and forgets those that went; within a transaction. */
-k3_status_t k3_history_update(k3_history_t *h, k3_history_read_t read,
-                              k3_history_changes_t *changes, k3_error_t *err);
-
-/* Reads files by as many threads as there are processors and hands the results on in the order of the
- * list. `facts` or `fault` is NULL. `take` runs in the calling thread and owns neither. */
-typedef k3_status_t (*k3_history_take_t)(void *arg, size_t i, const json_t *facts,
-                                         const char *fault, k3_error_t *err);
-k3_status_t k3_history_read_files(const char *folder, char *const *names, size_t count,
-                                  k3_history_read_t read, k3_history_take_t take, void *arg,
-                                  k3_error_t *err);
+k3_status_t k3_history_update(k3_history_t *h, k3_reader_t read, k3_history_changes_t *changes,
+                              k3_error_t *err);
 
 #endif

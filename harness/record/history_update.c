@@ -21,7 +21,7 @@ typedef struct folder {
     int             entry_count;
     found_t        *files;
     size_t          count;
-    char          **missing; /* names of files that the index does not know: views */
+    const char    **missing; /* names of files that the index does not know: views */
     size_t         *missing_at;
     size_t          missing_count;
 } folder_t;
@@ -272,10 +272,11 @@ static bool known_launch(adding_t *a, const char *run, char *fault, size_t size,
     return known;
 }
 
-static k3_status_t take(void *arg, size_t i, const json_t *facts, const char *fault,
+static k3_status_t take(void *arg, size_t i, const json_t *facts, const k3_error_t *why,
                         k3_error_t *err)
 {
     adding_t      *a = arg;
+    const char    *fault = facts == NULL ? why->text : NULL;
     const found_t *f = &a->folder->files[a->folder->missing_at[i]];
     char           twice[300];
     sqlite3_int64  file;
@@ -294,7 +295,7 @@ static k3_status_t take(void *arg, size_t i, const json_t *facts, const char *fa
     return err->status;
 }
 
-static k3_status_t add_missing(k3_history_t *h, const folder_t *f, k3_history_read_t read,
+static k3_status_t add_missing(k3_history_t *h, const folder_t *f, k3_reader_t read,
                                k3_history_changes_t *changes, k3_error_t *err)
 {
     adding_t a = {.h = h, .folder = f, .changes = changes, .cells = json_object()};
@@ -304,7 +305,7 @@ static k3_status_t add_missing(k3_history_t *h, const folder_t *f, k3_history_re
                            "") == K3_OK &&
         k3_history_prepare(h, &a.result, err, "INSERT INTO result VALUES(?, ?, ?, ?, ?, ?)", "") ==
             K3_OK) {
-        k3_history_read_files(h->folder, f->missing, f->missing_count, read, take, &a, err);
+        k3_read_each(h->folder, f->missing, f->missing_count, read, take, &a, err);
     }
     sqlite3_finalize(a.result);
     sqlite3_finalize(a.file);
@@ -312,8 +313,8 @@ static k3_status_t add_missing(k3_history_t *h, const folder_t *f, k3_history_re
     return err->status;
 }
 
-k3_status_t k3_history_update(k3_history_t *h, k3_history_read_t read,
-                              k3_history_changes_t *changes, k3_error_t *err)
+k3_status_t k3_history_update(k3_history_t *h, k3_reader_t read, k3_history_changes_t *changes,
+                              k3_error_t *err)
 {
     folder_t f = {0};
     json_t  *gone = json_array();

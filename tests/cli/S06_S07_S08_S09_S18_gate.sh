@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The gate: what fails it and what does not, the index of the history, changes, promotion, two at once.
-# S06, S07, S08, S09, S18, U11.
+# S06, S07, S08, S09, S18.
 . "$(dirname "$0")/lib.sh"
 
 # record PATH RUN DAY {cell key: time, or a status} ...
@@ -62,7 +62,7 @@ record("refused.json", f"{503:016x}", day(20), {**cells, "a/region": "unsupporte
 PYTHON
 
 # Without a baseline there is no verdict; a promotion needs a reason and nothing broken.
-gate same*.json
+gate same?.json
 expect_refused 2 'no baseline' '--promote --why'
 expect_no_file past/baseline.json
 gate --promote past/1?.json
@@ -77,48 +77,48 @@ expect past/baseline.json '.schema == "k3bench.baseline/1" and (.promotions | le
 expect past/baseline.json '.promotions[0] | .who == "tester" and .why == "first state" and (.when | test("^20..-..-..T"))'
 
 # The same again passes, twice with the same bytes, with the index as it is, made again, or damaged.
-gate same*.json -o first.json
+gate same?.json -o first.json
 expect_rc 0
 expect first.json '.schema == "k3bench.gate/1" and .passed and .failures == 0 and .history.launches == 20 and (.verdicts.same == 5)'
 expect first.json '.control | .state == "same" and (.cells | length) == 1 and .cells[0].key == "null/region"'
-rm past/index.sqlite && gate same*.json -o second.json
+rm past/index.sqlite && gate same?.json -o second.json
 check "a missing index is made again" cmp -s first.json second.json
-head -c 5000 /dev/urandom >past/index.sqlite && gate same*.json -o third.json
+head -c 5000 /dev/urandom >past/index.sqlite && gate same?.json -o third.json
 check "a damaged index is made again" cmp -s first.json third.json
 gate --rebuild
 expect_rc 0
 expect_text out '20 launches'
-gate same*.json -o fourth.json
+gate same?.json -o fourth.json
 check "a rebuilt index says the same" cmp -s first.json fourth.json
-gate same*.json
+gate same?.json
 expect_rc 0
 expect_text out '^gate: passed' 'lower is better' 'number 1, promoted .* by tester: first state' 'the machine is not what'
 expect_no_text out '[Nn]a[Nn]' '[^o]inf'
 
 # One cell lost, one slower, one faster: the faster one fails nothing.
-gate mixed*.json -o mixed.json
+gate mixed?.json -o mixed.json
 expect_rc 1
 expect mixed.json '[.findings[] | select(.severity == "fail") | [.kind, .key]] | sort == [["change", "a/region"], ["lost", "d/region"], ["worse", "a/region"]]'
 expect mixed.json '[.findings[] | select(.severity == "warn") | [.kind, .key]] | sort == [["better", "b/region"], ["change", "b/region"]]'
 expect mixed.json '.cells[] | select(.key == "a/region") | .history.changes | length == 1 and .[0].direction == "slower" and .[0].state == "new" and .[0].commits == "aaa..bbb"'
 expect mixed.json '.cells[] | select(.key == "a/region") | .history.changes[0] | .first_after.run == "00000000000000c8" and .last_before.run == "0000000000000013"'
 expect mixed.json '.control.state == "same"'
-gate mixed*.json
+gate mixed?.json
 expect_text out '^gate: FAILED' '^FAIL lost: d/region' '^FAIL worse: a/region' '^warn better: b/region' 'aaa\.\.bbb'
-gate mixed*.json -o mixed.md
+gate mixed?.json -o mixed.md
 expect_text mixed.md '^\*\*gate: FAILED' '^\| fail \| lost \| d/region' '^\| worse '
-gate mixed*.json --floor 40
+gate mixed?.json --floor 40
 expect_rc 1
 expect_no_text out '^FAIL worse' '^FAIL change'
 
 # A slower machine is told from a slower backend.
-gate slow*.json -o slow.json
+gate slow?.json -o slow.json
 expect_rc 1
 expect slow.json '.control.state == "slower" and (.control.text | test("machine itself is slower"))'
 expect slow.json '[.findings[] | select(.kind == "worse")] | length == 5'
 
 # What the baseline lacks is named; so are a broken cell and one that became unsupported.
-gate more*.json -o more.json
+gate more?.json -o more.json
 expect_rc 1
 expect more.json '[.findings[] | select(.severity == "fail")] | length == 1 and .[0].kind == "no baseline" and .[0].key == "e/region"'
 gate wrong.json
@@ -139,11 +139,11 @@ expect_rc 0
 expect_text out '^warn inconclusive' 'launches a side would decide'
 
 # A promotion accepts: the slower level is then the baseline, and the change no finding.
-cp mixed*.json past/
-gate --promote --why 'a pays for the new format' mixed*.json
+cp mixed?.json past/
+gate --promote --why 'a pays for the new format' mixed?.json
 expect_rc 0
 expect_text out '^dropped d/region' 'number 2'
-gate mixed*.json -o accepted.json
+gate mixed?.json -o accepted.json
 expect_rc 0
 expect accepted.json '.cells[] | select(.key == "a/region") | .verdict == "same" and .history.changes[0].state == "accepted"'
 expect accepted.json '.history.launches == 28 and .baseline.number == 2'
@@ -167,7 +167,7 @@ PYTHON
 lanes() { single gate --history lanes "$@"; }
 lanes --promote --why lanes lanes/?.json
 expect_rc 0
-lanes busy*.json -o busy.json
+lanes busy?.json -o busy.json
 expect_rc 1
 expect busy.json '[.findings[] | select(.severity == "fail") | .kind] | unique == ["balance"]'
 expect busy.json '.cells[0].balance["dispatch.busy_max_over_mean"] | .verdict == "worse" and .base < 1.05 and .new > 1.6'
@@ -184,7 +184,7 @@ expect busy.json '.cells[] | select(.key == "a/control") | near(.base.share_of_b
 expect busy.json '.cells[0].base.share_of_bound_pct == null and near(.cells[0].base.share_of_best_pct; 58; 0.02)'
 lanes wire0.json
 expect_text out 'poor baseline of a/region: best time of the history: base at 5[789] %' 'bare loop: base at 5[789] %'
-lanes zero*.json -o zero.json
+lanes zero?.json -o zero.json
 expect_rc 1
 expect zero.json '.cells[] | select(.key == "z/region") | .verdict == "worse" and .shift_pct == null'
 expect_no_text zero.json '[Nn]a[Nn]' '[^o]inf'
@@ -195,26 +195,26 @@ record("past/twice.json", f"{3:016x}", day(3), {"a/region": 1.0})
 record("retry.json", f"{950:016x}", day(20), [cell("a/region", 131.0), cell("a/region", 129.0), cell("a/region", 500.0)])
 PYTHON
 cp sick.json past/ && echo '{' >past/torn.json && rm past/03.json
-gate mixed*.json -o files.json
+gate mixed?.json -o files.json
 expect_rc 0
 expect files.json '[.history.not_records[].file] == ["sick.json", "torn.json"] and (.history.not_records[0].fault | test("started_utc"))'
 expect files.json '.history.launches == 28'
 cp past/twice.json past/zwice.json
-gate mixed*.json -o copies.json
+gate mixed?.json -o copies.json
 expect copies.json '[.history.not_records[].file] == ["sick.json", "torn.json", "zwice.json"]'
 rm past/twice.json
-gate mixed*.json -o copies2.json
+gate mixed?.json -o copies2.json
 expect copies2.json '[.history.not_records[].file] == ["sick.json", "torn.json"] and .history.launches == 28'
 gate retry.json -o retry.out.json
 expect retry.out.json '.cells[] | select(.key == "a/region") | .new.launches == 1 and .new.median_us == 131'
 
 # Two at once take turns; who holds the history too long is named.
 rm past/index.sqlite
-for i in 1 2 3 4; do "$k3bench" gate --history past mixed*.json -o "par$i.json" & done
+for i in 1 2 3 4; do "$k3bench" gate --history past mixed?.json -o "par$i.json" & done
 wait
 for i in 1 2 3 4; do check "gate $i of 4 at once" cmp -s copies2.json "par$i.json"; done
 exec 9>past/index.lock && flock 9
-gate mixed*.json --timeout 0.2
+gate mixed?.json --timeout 0.2
 expect_refused 3 'index.lock' 'another k3bench'
 exec 9>&-
 

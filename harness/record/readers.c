@@ -1,31 +1,34 @@
-/* Reading many records: parsing is what takes the time, so each processor parses. */
+#include "harness/record/readers.h"
+
+#include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "harness/base/memory.h"
-#include "harness/record/history_internal.h"
 
 /* Results that wait for their turn: the readers run at most so far ahead. */
 enum { AHEAD = 64, READERS_MAX = 16 };
 
 typedef struct result {
     bool       ready;
-    json_t    *facts;
+    json_t    *document;
     k3_error_t err;
 } result_t;
 
 typedef struct reading {
-    const char       *folder;
-    char *const      *names;
-    size_t            count;
-    k3_history_read_t read;
-    pthread_mutex_t   mutex;
-    pthread_cond_t    changed;
-    size_t            next, taken; /* files that a reader has begun, that were handed on */
-    bool              stop;
-    result_t          result[AHEAD];
+    const char        *folder;
+    const char *const *names;
+    size_t             count;
+    k3_reader_t        read;
+    void              *arg;
+    pthread_mutex_t    mutex;
+    pthread_cond_t     changed;
+    size_t             next, taken; /* files that a reader has begun, that were handed on */
+    bool               stop;
+    result_t           result[AHEAD];
 } reading_t;
 
 static void read_one(reading_t *r, size_t i, result_t *result)
@@ -33,10 +36,12 @@ static void read_one(reading_t *r, size_t i, result_t *result)
     char path[PATH_MAX];
 
     *result = (result_t){.err = K3_ERROR_INIT};
-    if (snprintf(path, sizeof(path), "%s/%s", r->folder, r->names[i]) >= (int)sizeof(path)) {
-        k3_fail(&result->err, K3_ERR_IO, "%.300s: the path is too long", r->names[i]);
+    if (r->folder == NULL) {
+        r->read(r->arg, r->names[i], &result->document, &result->err);
+    } else if (snprintf(path, sizeof(path), "%s/%s", r->folder, r->names[i]) < (int)sizeof(path)) {
+        r->read(r->arg, path, &result->document, &result->err);
     } else {
-        r->read(path, &result->facts, &result->err);
+        k3_fail(&result->err, K3_ERR_IO, "%.300s: the path is too long", r->names[i]);
     }
     result->ready = true;
 }
@@ -103,12 +108,11 @@ static void stop_readers(reading_t *r, pthread_t *threads, size_t started)
         pthread_join(threads[t], NULL);
     }
     for (size_t i = 0; i < AHEAD; i++) {
-        json_decref(r->result[i].ready ? r->result[i].facts : NULL);
+        json_decref(r->result[i].ready ? r->result[i].document : NULL);
     }
 }
 
-static void hand_on(reading_t *r, size_t started, k3_history_take_t take, void *arg,
-                    k3_error_t *err)
+static void hand_on(reading_t *r, size_t started, k3_taker_t take, void *arg, k3_error_t *err)
 {
     for (size_t i = 0; i < r->count && err->status == K3_OK; i++) {
         result_t result;
@@ -118,14 +122,13 @@ static void hand_on(reading_t *r, size_t started, k3_history_take_t take, void *
         } else {
             read_one(r, i, &result); /* no thread could be started */
         }
-        take(arg, i, result.facts, result.facts == NULL ? result.err.text : NULL, err);
-        json_decref(result.facts);
+        take(arg, i, result.document, &result.err, err);
+        json_decref(result.document);
     }
 }
 
-k3_status_t k3_history_read_files(const char *folder, char *const *names, size_t count,
-                                  k3_history_read_t read, k3_history_take_t take, void *arg,
-                                  k3_error_t *err)
+k3_status_t k3_read_each(const char *folder, const char *const *names, size_t count,
+                         k3_reader_t read, k3_taker_t take, void *arg, k3_error_t *err)
 {
     pthread_t  threads[READERS_MAX];
     reading_t *r = NULL;
@@ -134,7 +137,7 @@ k3_status_t k3_history_read_files(const char *folder, char *const *names, size_t
     if (k3_alloc("records that are read", 1, sizeof(*r), &r, err) != K3_OK) {
         return err->status;
     }
-    *r = (reading_t){.folder = folder, .names = names, .count = count, .read = read};
+    *r = (reading_t){.folder = folder, .names = names, .count = count, .read = read, .arg = arg};
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
     started = start_readers(r, threads);
