@@ -207,6 +207,7 @@ static json_t *change_json(const look_t *look, const series_t *s, size_t c)
     } else {
         k3_set_null(change, "change_pct", "the level before is 0");
     }
+    k3_set_number(change, "statistic", s->changes[c].q);
     k3_set_number(change, "p", s->changes[c].p);
     json_object_set_new(change, "commits",
                         commits_json(text_of(good, "git_sha"), text_of(bad, "git_sha")));

@@ -238,3 +238,66 @@ expect_refused 2 'window' '3'
 echo '{"schema": "k3bench.baseline/1", "promotions": [{"who": 1}]}' >bad.json
 gate same0.json --baseline-file bad.json
 expect_refused 3 'bad.json' 'who'
+
+# Agreement with an implementation by the definition (numpy) on series of many shapes.
+for python in python3 /usr/bin/python3 none; do
+    "$python" -c 'import numpy' 2>/dev/null && break
+done
+if [ "$python" != none ]; then
+    mkdir shapes
+    make_records <<'PYTHON'
+steps = {"flat": [], "up": [(30, 10)], "down": [(41, -15)], "two": [(20, 12), (40, 20)], "bump": [(25, 25), (33, -25)], "late": [(57, 30)], "early": [(3, 20)],
+         "small": [(30, 3)], "stairs": [(15, 15), (30, 15), (45, 15)]}
+random.seed(17)
+for i in range(60):
+    record(f"shapes/{i:02d}.json", f"{i:016x}", day(i), {f"{k}/region": round(random.gauss(100, 1.5) + sum(s for at, s in v if i >= at), 4) for k, v in steps.items()})
+PYTHON
+    single gate --history shapes --promote --why shapes shapes/5?.json
+    single gate --history shapes shapes/5?.json --floor 0 --sessions 1000 -o shapes.out.json
+    cat >agree.py <<'PYTHON'
+import glob, json, sys
+import numpy as np
+rng = np.random.default_rng(5)
+LEAST = 3
+
+def best(x):
+    """Sums of distances between x[:t] and x[t:end] (b), within the first (w) and the second (v), for all t and end."""
+    n = len(x)
+    sums = np.zeros((n + 1, n + 1))
+    sums[1:, 1:] = np.abs(x[:, None] - x[None, :]).cumsum(0).cumsum(1)
+    t, end = (g.ravel() for g in np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij"))
+    t, end = (g[(t >= LEAST) & (end - t >= LEAST)] for g in (t, end))
+    b, w = sums[t, end] - sums[t, t], sums[t, t]
+    v, m, k = sums[end, end] - 2 * sums[t, end] + sums[t, t], t, end - t
+    q = m * k / (m + k) * (2 * b / (m * k) - w / (m * (m - 1)) - v / (k * (k - 1)))
+    return (q.max(), int(t[q.argmax()])) if len(q) and q.max() > 0 else (0.0, 0)
+
+def divide(x, low, found, high):
+    if high - low < 2 * LEAST:
+        return
+    q, t = best(x[low:high])
+    as_large = 1
+    for r in range(199):  # enough to tell the clear cases; the others are not held against anything
+        as_large += best(rng.permutation(x[low:high]))[0] >= q
+    if as_large > 1:
+        return
+    divide(x, low, found, low + t)
+    found.append((low + t, q))
+    divide(x, low + t, found, high)
+
+runs = [json.load(open(f)) for f in sorted(glob.glob("shapes/??.json"))]
+bad = 0
+for cell in json.load(open("shapes.out.json"))["cells"]:
+    x = np.array([next(c["phases"][0]["median"] for c in r["cells"] if c["key"] == cell["key"]) for r in runs])
+    want = []
+    divide(x, 0, want, len(x))
+    got = [(int(c["first_after"]["run"], 16), c["statistic"]) for c in cell["history"]["changes"]]
+    near = all(any(a == at and np.isclose(q, s, rtol=1e-8) for a, s in want) for at, q in got)
+    clear = [at for at, q in want if q > 15]
+    if not near or not set(clear) <= {at for at, q in got}:
+        print(cell["key"], got, want)
+        bad += 1
+sys.exit(bad > 0)
+PYTHON
+    check "the changes agree with their definition" "$python" agree.py
+fi
