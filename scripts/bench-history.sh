@@ -17,7 +17,7 @@ import json, os, random, sys
 records, cells, lanes = map(int, sys.argv[1:4])
 columns = ["phase", "src", "dst", "qp", "lane", "messages", "signals", "doorbells", "bytes_payload", "bytes_wire",
            "first_post_us", "last_done_us", "busy_us", "p50_us", "p99_us", "max_us"]
-phases = ["router", "dispatch_send", "dispatch_wait", "expert_mlp", "combine_wait", "combine_reduce", "dispatch", "combine", "region"]
+phases = ["dispatch_send", "dispatch_wait", "expert_mlp", "combine_wait", "dispatch", "combine", "region"]
 random.seed(1)
 
 def cell(i):

@@ -97,8 +97,7 @@ const k3_option_def_t k3_option_defs[] = {
     {"baseline-file", "FILE", NULL, "the baseline; default: baseline.json in the history",
      K3_COMMAND_GATE},
     {"balance-floor", "PCT", "20",
-     "a rise of the lanes' max/mean or Gini coefficient below PCT percent, or below 0.05, is no\n"
-     "finding",
+     "a rise of the lanes' max/mean or Gini coefficient below PCT percent is no finding",
      K3_COMMAND_GATE},
     {"window", "N", "100", "launches of a cell, the last ones, in which changes are looked for",
      K3_COMMAND_GATE},

@@ -188,7 +188,7 @@ static json_t *commits_json(const char *good, const char *bad)
     if (good[0] == '\0' || bad[0] == '\0') {
         return json_null();
     }
-    return strcmp(good, bad) == 0 ? json_sprintf("none, both are %s", good)
+    return strcmp(good, bad) == 0 ? json_sprintf("none, both ran %s", good)
                                   : json_sprintf("%s..%s", good, bad);
 }
 

@@ -27,7 +27,7 @@ typedef struct k3_gate_work {
 
 typedef enum k3_severity { K3_SEVERITY_FAIL, K3_SEVERITY_WARN } k3_severity_t;
 
-/* `key` may be NULL: not of one cell. */
+/* Failures stand before warnings. `key` may be NULL: not of one cell. */
 void k3_gate_find(k3_gate_work_t *work, k3_severity_t severity, const char *kind, const char *key,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
