@@ -6,7 +6,9 @@
 #include "bench/plan/phase.h"
 #include "bench/profiles/profile.h"
 #include "bench/report/comparison.h"
+#include "harness/base/memory.h"
 #include "harness/record/document.h"
+#include "harness/record/readers.h"
 
 static k3_status_t read_options(const k3_options_t *options, k3_comparison_t *c,
                                 k3_verdict_rule_t *rule, k3_error_t *err)
@@ -33,21 +35,51 @@ static k3_status_t read_options(const k3_options_t *options, k3_comparison_t *c,
     return K3_OK;
 }
 
+typedef struct adding {
+    k3_comparison_t   *comparison;
+    const char *const *paths;
+    size_t             first; /* records of the base */
+    k3_records_t       read;
+} adding_t;
+
+static k3_status_t parse(void *arg, const char *path, json_t **record_p, k3_error_t *err)
+{
+    const adding_t *a = arg;
+
+    return k3_records_brief(path, a->comparison->phase, record_p, err);
+}
+
+static k3_status_t add(void *arg, size_t i, const json_t *record, const k3_error_t *fault,
+                       k3_error_t *err)
+{
+    adding_t *a = arg;
+
+    if (record == NULL) {
+        return k3_fail(err, fault->status, "%s", fault->text);
+    }
+    if (k3_records_note(&a->read, a->paths[i], record, err) == K3_OK) {
+        k3_comparison_add(a->comparison, i < a->first ? K3_SIDE_BASE : K3_SIDE_NEW, record);
+    }
+    return err->status;
+}
+
 static k3_status_t add_records(const k3_options_t *options, size_t first, k3_comparison_t *c,
                                k3_error_t *err)
 {
     size_t       count = k3_options_positional_count(options);
-    k3_records_t read = {0};
+    const char **paths = NULL;
+    adding_t     a = {.comparison = c, .first = first};
 
-    for (size_t i = 0; i < count && err->status == K3_OK; i++) {
-        json_t *record;
-
-        if (k3_records_read(&read, k3_options_positional(options, i), &record, err) == K3_OK) {
-            k3_comparison_add(c, i < first ? K3_SIDE_BASE : K3_SIDE_NEW, record);
-            json_decref(record);
-        }
+    if (k3_alloc("records", count, sizeof(*paths), &paths, err) != K3_OK) {
+        return err->status;
     }
-    k3_records_close(&read);
+    for (size_t i = 0; i < count; i++) {
+        paths[i] = k3_options_positional(options, i);
+    }
+    a.paths = paths;
+    k3_read_each(NULL, paths, count, parse, add, &a, err);
+    k3_records_close(&a.read);
+    k3_free(paths);
     return err->status;
 }
 

@@ -99,7 +99,9 @@ const k3_option_def_t k3_option_defs[] = {
      "what follows: the rank's rows are left out (mask), the cell ends (trap); auto: as the "
      "backend",
      CELL},
-    {"timeout", "S", "60", "seconds without progress after which the job is ended", R},
+    {"timeout", "S", "60",
+     "seconds without progress after which the job is ended; gate: to wait for the history",
+     R | K3_COMMAND_GATE},
     {"transport", "auto|any|rdma", "auto",
      "what must carry queue pairs between nodes: RDMA, or anything; auto: RDMA where this host has "
      "an\n"
@@ -112,20 +114,39 @@ const k3_option_def_t k3_option_defs[] = {
     {"json", "FILE", NULL, "list, plan: JSON instead of text (- for standard output)",
      K3_COMMAND_PLAN},
     {"output", "FILE", NULL,
-     "report: FILE.html, FILE.md or FILE.csv; compare: FILE.md or FILE.json: by the ending (-o "
+     "report: FILE.html, FILE.md or FILE.csv; compare, gate: FILE.md or FILE.json: by the ending "
+     "(-o "
      "FILE)",
-     K3_COMMAND_REPORT | K3_COMMAND_COMPARE},
+     K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE},
     /* comparing */
     {"floor", "PCT", "3", "a shift of the median below PCT percent is no finding",
-     K3_COMMAND_COMPARE},
+     K3_COMMAND_COMPARE | K3_COMMAND_GATE},
     {"phase", "NAME", NULL, "compare this phase; default: the headline of each cell",
      K3_COMMAND_COMPARE},
     {"baseline", "BACKEND", NULL,
      "within one set: what the others are held against; default: the first of each work",
      K3_COMMAND_COMPARE},
+    /* gate */
+    {"history", "DIR", NULL, "a folder of records, one file for each launch, with its index",
+     K3_COMMAND_GATE},
+    {"baseline-file", "FILE", NULL, "the baseline; default: baseline.json in the history",
+     K3_COMMAND_GATE},
+    {"balance-floor", "PCT", "20",
+     "a rise of the lanes' max/mean or Gini coefficient below PCT percent is no finding",
+     K3_COMMAND_GATE},
+    {"window", "N", "100", "launches of a cell, the last ones, in which changes are looked for",
+     K3_COMMAND_GATE},
+    {"sessions", "N", "5", "a change is a finding when it began in the last N days with launches",
+     K3_COMMAND_GATE},
+    {"promote", NULL, "off", "make the records given the baseline of their machine",
+     K3_COMMAND_GATE},
+    {"why", "TEXT", NULL, "the reason, kept with the promotion", K3_COMMAND_GATE},
+    {"who", "NAME", NULL, "who promotes; default: the user's name", K3_COMMAND_GATE},
+    {"rebuild", NULL, "off", "make the index of the history again from its records",
+     K3_COMMAND_GATE},
     {"options", "FILE", NULL, "an ini file with NAME = VALUE for each option", CELL},
     {"help", NULL, "off", "this text",
-     CELL | K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_LIST},
+     CELL | K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE | K3_COMMAND_LIST},
 };
 
 const size_t k3_option_count = sizeof(k3_option_defs) / sizeof(k3_option_defs[0]);

@@ -4,11 +4,22 @@
 #include <string.h>
 
 #include "bench/report/record.h"
+#include "harness/record/brief.h"
 #include "harness/record/document.h"
 
 static const char *id_of(const json_t *document)
 {
     return json_string_value(json_object_get(json_object_get(document, "run"), "id"));
+}
+
+static bool has_controls(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* What a record says goes to terminals and spreadsheets: it may not steer them. */
@@ -18,7 +29,7 @@ static void clean_texts(json_t *value)
     json_t     *member;
     size_t      i;
 
-    if (json_is_string(value)) {
+    if (json_is_string(value) && has_controls(json_string_value(value))) {
         char *text = strdup(json_string_value(value));
 
         for (char *c = text; c != NULL && *c != '\0'; c++) {
@@ -97,30 +108,93 @@ static k3_status_t check_record(const char *path, json_t *document, k3_error_t *
     return K3_OK;
 }
 
+static k3_status_t check_or_free(const char *path, json_t **document_p, k3_error_t *err)
+{
+    if (check_record(path, *document_p, err) != K3_OK) {
+        json_decref(*document_p);
+        *document_p = NULL;
+    }
+    return err->status;
+}
+
+/* What is asked of many records; "stable" holds whatever makes a machine. */
+static const char *const brief_names[] = {"schema",
+                                          "run",
+                                          "id",
+                                          "started_utc",
+                                          "git_sha",
+                                          "fingerprint",
+                                          "key",
+                                          "cells",
+                                          "backend",
+                                          "mode",
+                                          "model",
+                                          "name",
+                                          "layout",
+                                          "tp",
+                                          "dp",
+                                          "cp",
+                                          "nodes",
+                                          "tokens",
+                                          "total",
+                                          "component",
+                                          "status",
+                                          "reason",
+                                          "work",
+                                          "routing_hash",
+                                          "check",
+                                          "state",
+                                          "phases",
+                                          "median",
+                                          "path",
+                                          "moves_rows",
+                                          "rows_dispatched",
+                                          NULL};
+static const char *const whole_names[] = {"stable", NULL};
+
+/* The phases that a cell can be judged by (k3_table_headline), and the bare loop. */
+static const char *const headlines[] = {"region",     "pair",    "dispatch", "combine",
+                                        "expert_mlp", "control", NULL};
+
+k3_status_t k3_records_brief(const char *path, const char *phase, json_t **document_p,
+                             k3_error_t *err)
+{
+    const char *const one[] = {phase, NULL};
+    k3_wanted_t wanted = {brief_names, whole_names, "phases", phase != NULL ? one : headlines};
+
+    return k3_document_read_brief(path, &wanted, document_p, err) == K3_OK
+               ? check_or_free(path, document_p, err)
+               : err->status;
+}
+
+static k3_status_t parse(const char *path, json_t **document_p, k3_error_t *err)
+{
+    return k3_document_read(path, document_p, err) == K3_OK ? check_or_free(path, document_p, err)
+                                                            : err->status;
+}
+
+k3_status_t k3_records_note(k3_records_t *records, const char *path, const json_t *document,
+                            k3_error_t *err)
+{
+    if (records->ids == NULL) {
+        records->ids = json_object();
+    }
+    if (json_object_get(records->ids, id_of(document)) != NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "%s: run %s was already given", path, id_of(document));
+    }
+    json_object_set_new(records->ids, id_of(document), json_true());
+    return K3_OK;
+}
+
 k3_status_t k3_records_read(k3_records_t *records, const char *path, json_t **document_p,
                             k3_error_t *err)
 {
-    json_t *document;
-
-    if (k3_document_read(path, &document, err) != K3_OK) {
-        return err->status;
+    if (parse(path, document_p, err) == K3_OK &&
+        k3_records_note(records, path, *document_p, err) != K3_OK) {
+        json_decref(*document_p);
+        *document_p = NULL;
     }
-    if (check_record(path, document, err) == K3_OK) {
-        if (records->ids == NULL) {
-            records->ids = json_object();
-        }
-        if (json_object_get(records->ids, id_of(document)) != NULL) {
-            k3_fail(err, K3_ERR_USAGE, "%s: run %s was already given", path, id_of(document));
-        } else {
-            json_object_set_new(records->ids, id_of(document), json_true());
-        }
-    }
-    if (err->status != K3_OK) {
-        json_decref(document);
-        return err->status;
-    }
-    *document_p = document;
-    return K3_OK;
+    return err->status;
 }
 
 void k3_records_close(k3_records_t *records)

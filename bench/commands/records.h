@@ -15,6 +15,14 @@ typedef struct k3_records {
  * twice in every comparison. Control characters in texts become '?'. The caller frees the document. */
 k3_status_t k3_records_read(k3_records_t *records, const char *path, json_t **document_p,
                             k3_error_t *err);
+
+/* For many files at a time: reads what comparisons and the index of a history ask for, of each cell what
+ * it is, how it ended and the median of one phase (NULL: of those that a cell is judged by). Several threads
+ * may do so; k3_records_note then refuses a launch that was read before. */
+k3_status_t k3_records_brief(const char *path, const char *phase, json_t **document_p,
+                             k3_error_t *err);
+k3_status_t k3_records_note(k3_records_t *records, const char *path, const json_t *document,
+                            k3_error_t *err);
 void        k3_records_close(k3_records_t *records);
 
 #endif

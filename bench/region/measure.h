@@ -62,29 +62,29 @@ typedef struct k3_mask_row {
 
 /* Complete at rank 0; the other ranks hold status, iterations and check. */
 typedef struct k3_measurement {
-    uint64_t            iterations, warmup;
-    k3_phase_result_t   phase[K3_PHASE_COUNT];
-    k3_check_t          check; /* of all ranks */
-    bool                checked;
-    bool                has_lanes;    /* the engine has queue pairs */
-    bool                accounted;    /* ... and their accounts were on */
-    bool                matches_plan; /* measured == planned on every lane of every rank */
-    k3_error_t          mismatch;     /* the first lane that differs */
-    k3_lane_row_t      *lanes;        /* owned */
-    uint64_t            lane_count;
-    char                transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
-    char                order[16];      /* fence or flush */
-    uint64_t            order_rounds, order_overtaken;
-    k3_wait_row_t      *waits;   /* owned */
-    uint64_t            wait_count;
-    double              limit_s; /* of a call, in force; 0: none */
-    int                 died;    /* ranks that fault injection has ended */
-    k3_mask_row_t      *masks;   /* owned */
-    uint64_t            mask_count;
-    k3_error_t          trapped; /* a limit has stopped the cell: the rest was not measured */
-    uint64_t            allocated_bytes;   /* of the rank that holds most */
-    uint64_t            timed_allocations; /* inside timed iterations; must be 0 */
-    double              weights_us, queue_pairs_us, registration_us, connection_us,
+    uint64_t          iterations, warmup;
+    k3_phase_result_t phase[K3_PHASE_COUNT];
+    k3_check_t        check; /* of all ranks */
+    bool              checked;
+    bool              has_lanes;    /* the engine has queue pairs */
+    bool              accounted;    /* ... and their accounts were on */
+    bool              matches_plan; /* measured == planned on every lane of every rank */
+    k3_error_t        mismatch;     /* the first lane that differs */
+    k3_lane_row_t    *lanes;        /* owned */
+    uint64_t          lane_count;
+    char              transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
+    char              order[16];      /* fence or flush */
+    uint64_t          order_rounds, order_overtaken;
+    k3_wait_row_t    *waits; /* owned */
+    uint64_t          wait_count;
+    double            limit_s; /* of a call, in force; 0: none */
+    int               died;    /* ranks that fault injection has ended */
+    k3_mask_row_t    *masks;   /* owned */
+    uint64_t          mask_count;
+    k3_error_t        trapped;         /* a limit has stopped the cell: the rest was not measured */
+    uint64_t          allocated_bytes; /* of the rank that holds most */
+    uint64_t          timed_allocations; /* inside timed iterations; must be 0 */
+    double            weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */
 
     k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */

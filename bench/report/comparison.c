@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/judged.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
 
@@ -160,29 +161,6 @@ static const char *missing_of(const json_t *entry, k3_side_t side)
     return reason != NULL ? reason : "this side does not have the cell";
 }
 
-/* The first stable fact in which the machines differ. */
-static void differing_fact(const json_t *a, const json_t *b, char *text, size_t size)
-{
-    const char *name;
-    json_t     *value;
-
-    json_object_foreach((json_t *)(uintptr_t)a, name, value)
-    {
-        const json_t *other = json_object_get(b, name);
-
-        if (!json_equal(value, other)) {
-            char *x = json_dumps(value, JSON_ENCODE_ANY), *y = json_dumps(other, JSON_ENCODE_ANY);
-
-            snprintf(text, size, "machines differ in %s: %s and %s", name, x != NULL ? x : "?",
-                     y != NULL ? y : "absent");
-            free(x);
-            free(y);
-            return;
-        }
-    }
-    snprintf(text, size, "machines differ");
-}
-
 /* All records must come from one kind of machine. */
 static void compare_machines(const k3_comparison_t *c, char *text, size_t size)
 {
@@ -198,7 +176,7 @@ static void compare_machines(const k3_comparison_t *c, char *text, size_t size)
                 first_key = key;
                 first = stable;
             } else if (strcmp(key, first_key) != 0 && text[0] == '\0') {
-                differing_fact(first, stable, text, size);
+                k3_machines_differ(first, stable, text, size);
             }
         }
     }
@@ -236,26 +214,6 @@ static void examine(pair_t *p, const char *machine)
     }
 }
 
-static k3_status_t take_values(pair_t *p, k3_judged_t *item, k3_error_t *err)
-{
-    const json_t *a = values_of(p->base, p->base_side), *b = values_of(p->fresh, p->new_side);
-
-    item->na = json_array_size(a);
-    item->nb = json_array_size(b);
-    if (k3_alloc("launches", item->na + item->nb, sizeof(double), &p->values, err) != K3_OK) {
-        return err->status;
-    }
-    for (size_t i = 0; i < item->na; i++) {
-        p->values[i] = json_real_value(json_array_get(a, i));
-    }
-    for (size_t i = 0; i < item->nb; i++) {
-        p->values[item->na + i] = json_real_value(json_array_get(b, i));
-    }
-    item->a = p->values;
-    item->b = p->values + item->na;
-    return K3_OK;
-}
-
 static k3_status_t add_pair(pairs_t *pairs, pair_t pair, k3_error_t *err)
 {
     pair_t *p = &pairs->pair[pairs->count++];
@@ -264,7 +222,8 @@ static k3_status_t add_pair(pairs_t *pairs, pair_t pair, k3_error_t *err)
     examine(p, pairs->machine);
     if (p->reason == NULL) {
         p->at = pairs->judged_count++;
-        take_values(p, &pairs->judged[p->at], err);
+        k3_judged_take(values_of(p->base, p->base_side), values_of(p->fresh, p->new_side),
+                       &pairs->judged[p->at], &p->values, err);
     }
     return err->status;
 }
@@ -336,60 +295,6 @@ static k3_status_t pair_backends(const k3_comparison_t *c, pairs_t *pairs, k3_er
 
 /* --- the document ---------------------------------------------------------------------------- */
 
-static json_t *side_json(const json_t *values, double median)
-{
-    json_t *side = json_object();
-
-    k3_set_count(side, "launches", json_array_size(values));
-    if (json_array_size(values) > 0) {
-        k3_set_number(side, "median_us", median);
-    } else {
-        k3_set_null(side, "median_us", "no launch has it");
-    }
-    return side;
-}
-
-static void set_shift(json_t *row, const k3_judged_t *j)
-{
-    k3_set_number(row, "shift_us", j->shift.shift);
-    if (j->median_a != 0.0) {
-        k3_set_number(row, "shift_pct", 100.0 * j->shift.shift / j->median_a);
-    } else {
-        k3_set_null(row, "shift_pct", "the base is 0");
-    }
-    if (j->shift.has_range) {
-        json_object_set_new(
-            row, "ci95_us",
-            json_pack("[o, o]", k3_json_number(j->shift.low), k3_json_number(j->shift.high)));
-    } else {
-        k3_set_null(row, "ci95_us", "too few launches for a 95 % interval");
-    }
-    k3_set_number(row, "floor_us", j->margin);
-    k3_set_number(row, "p", j->test.p);
-    k3_set_number(row, "p_family", j->p_family);
-    k3_set_bool(row, "exact", j->test.exact);
-}
-
-static void set_reason(json_t *row, const k3_judged_t *j)
-{
-    char text[128];
-
-    if (j->verdict != K3_VERDICT_INCONCLUSIVE) {
-        json_object_set_new(row, "reason", json_null());
-        json_object_set_new(row, "launches_needed", json_null());
-        return;
-    }
-    if (j->launches_needed == 0) {
-        snprintf(text, sizeof(text), "too noisy: more than %d launches a side would be needed",
-                 K3_LAUNCHES_MAX);
-        k3_set_null(row, "launches_needed", text);
-    } else {
-        snprintf(text, sizeof(text), "about %zu launches a side would decide", j->launches_needed);
-        k3_set_count(row, "launches_needed", j->launches_needed);
-    }
-    k3_set_text(row, "reason", text);
-}
-
 static json_t *row_json(const pairs_t *pairs, const pair_t *p)
 {
     const k3_judged_t *j = p->reason == NULL ? &pairs->judged[p->at] : NULL;
@@ -401,15 +306,17 @@ static json_t *row_json(const pairs_t *pairs, const pair_t *p)
     k3_set_text(row, "work", text_of(p->fresh, "work"));
     k3_set_text(row, "verdict", k3_verdict_names[j != NULL ? j->verdict : p->verdict]);
     if (j != NULL) {
-        set_reason(row, j);
-        set_shift(row, j);
+        k3_judged_reason(row, j);
+        k3_judged_shift(row, j);
     } else {
         k3_set_text(row, "reason", p->reason);
     }
-    json_object_set_new(row, side_names[0],
-                        side_json(values_of(p->base, p->base_side), j != NULL ? j->median_a : NAN));
-    json_object_set_new(row, side_names[1],
-                        side_json(values_of(p->fresh, p->new_side), j != NULL ? j->median_b : NAN));
+    json_object_set_new(
+        row, side_names[0],
+        k3_judged_side(values_of(p->base, p->base_side), j != NULL ? j->median_a : NAN));
+    json_object_set_new(
+        row, side_names[1],
+        k3_judged_side(values_of(p->fresh, p->new_side), j != NULL ? j->median_b : NAN));
     return row;
 }
 

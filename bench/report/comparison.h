@@ -35,4 +35,9 @@ k3_status_t k3_comparison_judge(const k3_comparison_t *c, const k3_verdict_rule_
 void k3_comparison_text(const json_t *document, FILE *out);
 void k3_comparison_markdown(const json_t *document, FILE *out);
 
+/* Parts of them, for documents whose cells have the same members: the table, and "1 worse, 3 same". */
+void k3_comparison_rows_text(const json_t *rows, bool backends, FILE *out);
+void k3_comparison_rows_markdown(const json_t *rows, bool backends, FILE *out);
+void k3_comparison_counts(const json_t *document, FILE *out);
+
 #endif

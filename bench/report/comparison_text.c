@@ -91,7 +91,7 @@ static void print_rule(const json_t *document, FILE *out)
         json_number_value(json_object_get(document, "floor_pct")));
 }
 
-static void print_counts(const json_t *document, FILE *out)
+void k3_comparison_counts(const json_t *document, FILE *out)
 {
     const json_t *counts = json_object_get(document, "verdicts");
     const char   *between = "";
@@ -178,10 +178,10 @@ static void print_row(const json_t *row, const bool *varies, FILE *out)
     }
 }
 
-void k3_comparison_text(const json_t *document, FILE *out)
+void k3_comparison_rows_text(const json_t *rows, bool backends, FILE *out)
 {
-    const json_t *rows = json_object_get(document, "cells"), *row;
-    bool          backends = between_backends(document), varies[SEGMENTS];
+    const json_t *row;
+    bool          varies[SEGMENTS];
     const char   *work = "";
     size_t        i;
 
@@ -196,7 +196,12 @@ void k3_comparison_text(const json_t *document, FILE *out)
         }
         print_row(row, backends ? NULL : varies, out);
     }
-    print_counts(document, out);
+}
+
+void k3_comparison_text(const json_t *document, FILE *out)
+{
+    k3_comparison_rows_text(json_object_get(document, "cells"), between_backends(document), out);
+    k3_comparison_counts(document, out);
     print_rule(document, out);
 }
 
@@ -211,10 +216,9 @@ static void print_cell(const char *text, FILE *out)
     fputs(" |", out);
 }
 
-void k3_comparison_markdown(const json_t *document, FILE *out)
+void k3_comparison_rows_markdown(const json_t *rows, bool backends, FILE *out)
 {
-    const json_t *rows = json_object_get(document, "cells"), *row;
-    bool          backends = between_backends(document);
+    const json_t *row;
     size_t        i;
 
     fprintf(
@@ -243,8 +247,14 @@ void k3_comparison_markdown(const json_t *document, FILE *out)
         print_cell(text_of(row, "reason"), out);
         fputs("\n", out);
     }
+}
+
+void k3_comparison_markdown(const json_t *document, FILE *out)
+{
+    k3_comparison_rows_markdown(json_object_get(document, "cells"), between_backends(document),
+                                out);
     fputs("\n", out);
-    print_counts(document, out);
+    k3_comparison_counts(document, out);
     fputs("\n", out);
     print_rule(document, out);
 }

@@ -1,6 +1,7 @@
 #include "harness/base/ranktest.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,31 +212,95 @@ static k3_status_t interval_rank(size_t na, size_t nb, double level, size_t *k, 
     return err->status;
 }
 
+/* Doubles as whole numbers in the same order; both zeros are 0. */
+static int64_t ordinal(double x)
+{
+    int64_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return bits >= 0 ? bits : INT64_MIN - bits;
+}
+
+static double from_ordinal(int64_t at)
+{
+    int64_t bits = at >= 0 ? at : INT64_MIN - at;
+    double  x;
+
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+/* Two sorted samples, whose differences b - a are too many to be written down. */
+typedef struct sorted_pair {
+    double *a, *b;
+    size_t  na, nb;
+} sorted_pair_t;
+
+/* Differences of at most `bound`: along a they fall, along b they rise, also when rounded. */
+static size_t count_up_to(const sorted_pair_t *s, double bound)
+{
+    size_t count = 0, j = 0;
+
+    for (size_t i = 0; i < s->na; i++) {
+        while (j < s->nb && s->b[j] - s->a[i] <= bound) {
+            j++;
+        }
+        count += j;
+    }
+    return count;
+}
+
+/* The difference number k of all in order, k from 1: the smallest double with k differences up to it. */
+static double kth_difference(const sorted_pair_t *s, size_t k)
+{
+    int64_t low = ordinal(s->b[0] - s->a[s->na - 1]), high = ordinal(s->b[s->nb - 1] - s->a[0]);
+
+    while (low < high) {
+        int64_t middle = low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
+
+        if (count_up_to(s, from_ordinal(middle)) >= k) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return from_ordinal(low);
+}
+
+static k3_status_t sort_pair(const double *a, size_t na, const double *b, size_t nb,
+                             sorted_pair_t *s, k3_error_t *err)
+{
+    if (k3_alloc("sorted launches", na + nb, sizeof(double), &s->a, err) != K3_OK) {
+        return err->status;
+    }
+    s->b = s->a + na;
+    s->na = na;
+    s->nb = nb;
+    memcpy(s->a, a, na * sizeof(double));
+    memcpy(s->b, b, nb * sizeof(double));
+    qsort(s->a, na, sizeof(double), by_value);
+    qsort(s->b, nb, sizeof(double), by_value);
+    return K3_OK;
+}
+
 k3_status_t k3_hodges_lehmann(const double *a, size_t na, const double *b, size_t nb, double level,
                               k3_shift_t *shift, k3_error_t *err)
 {
-    double *d = NULL;
-    size_t  m = na * nb, k;
+    sorted_pair_t s = {0};
+    size_t        m = na * nb, k;
 
     *shift = (k3_shift_t){0};
-    if (k3_alloc("differences", m, sizeof(double), &d, err) != K3_OK ||
-        interval_rank(na, nb, level, &k, err) != K3_OK) {
-        k3_free(d);
+    if (interval_rank(na, nb, level, &k, err) != K3_OK ||
+        sort_pair(a, na, b, nb, &s, err) != K3_OK) {
         return err->status;
     }
-    for (size_t i = 0; i < na; i++) {
-        for (size_t j = 0; j < nb; j++) {
-            d[i * nb + j] = b[j] - a[i];
-        }
-    }
-    qsort(d, m, sizeof(double), by_value);
-    shift->shift = m % 2 == 1 ? d[m / 2] : (d[m / 2 - 1] + d[m / 2]) / 2.0;
+    shift->shift = (kth_difference(&s, (m + 1) / 2) + kth_difference(&s, m / 2 + 1)) / 2.0;
     shift->has_range = k > 0;
     if (k > 0) {
-        shift->low = d[k - 1];
-        shift->high = d[m - k];
+        shift->low = kth_difference(&s, k);
+        shift->high = kth_difference(&s, m - k + 1);
     }
-    k3_free(d);
+    k3_free(s.a);
     return K3_OK;
 }
 

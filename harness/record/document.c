@@ -229,20 +229,19 @@ static k3_status_t write_stdout(k3_file_fill_t fill, const void *arg, k3_error_t
     return K3_OK;
 }
 
-k3_status_t k3_file_write(const char *path, k3_file_fill_t fill, const void *arg, k3_error_t *err)
+static k3_status_t replace(const char *temporary, const char *path, k3_error_t *err)
+{
+    return rename(temporary, path) == 0 ? K3_OK : fail_io(path, "cannot be replaced", err);
+}
+
+typedef k3_status_t (*name_it_t)(const char *temporary, const char *path, k3_error_t *err);
+
+static k3_status_t write_and_name(const char *path, k3_file_fill_t fill, const void *arg,
+                                  name_it_t name_it, k3_error_t *err)
 {
     char        temporary[PATH_MAX];
     k3_status_t status;
-
-    if (strcmp(path, "-") == 0) {
-        return write_stdout(fill, arg, err);
-    }
-    status = check_absent(path, err);
-    if (status != K3_OK) {
-        return status;
-    }
-
-    int fd = open_temporary(path, temporary);
+    int         fd = open_temporary(path, temporary);
 
     if (fd < 0) {
         return fail_io(path, "its folder cannot be written", err);
@@ -257,13 +256,24 @@ k3_status_t k3_file_write(const char *path, k3_file_fill_t fill, const void *arg
         status = fill_and_close(fill, arg, file, path, err);
     }
     if (status == K3_OK) {
-        status = publish(temporary, path, err);
+        status = name_it(temporary, path, err);
     }
     (void)unlink(temporary);
     if (status == K3_OK) {
         sync_folder(path);
     }
     return status;
+}
+
+k3_status_t k3_file_write(const char *path, k3_file_fill_t fill, const void *arg, k3_error_t *err)
+{
+    if (strcmp(path, "-") == 0) {
+        return write_stdout(fill, arg, err);
+    }
+
+    k3_status_t status = check_absent(path, err);
+
+    return status == K3_OK ? write_and_name(path, fill, arg, publish, err) : status;
 }
 
 static int fill_json(FILE *file, const void *arg)
@@ -274,6 +284,11 @@ static int fill_json(FILE *file, const void *arg)
 k3_status_t k3_document_write(const json_t *document, const char *path, k3_error_t *err)
 {
     return k3_file_write(path, fill_json, document, err);
+}
+
+k3_status_t k3_document_replace(const json_t *document, const char *path, k3_error_t *err)
+{
+    return write_and_name(path, fill_json, document, replace, err);
 }
 
 k3_status_t k3_document_check_path(const char *path, k3_error_t *err)

@@ -75,7 +75,7 @@ static void test_memory(void)
         opened_t          o;
 
         request.model = "kimi-k3-mini:E=64,K=8";
-        request.qps = fewer_lanes(available[i]);
+        request.qps = fewer_lanes(backend);
         open_region(&o, &request, NULL);
         run_once(&o);
         k3_memory_plan(&o.cell, (uint32_t)world.rank, &plan);

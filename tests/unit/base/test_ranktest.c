@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "harness/base/keyed.h"
 #include "harness/base/ranktest.h"
 
 static k3_error_t err = K3_ERROR_INIT;
@@ -148,6 +149,48 @@ static void test_shift(void **state)
     assert_false(s.has_range);
 }
 
+static int by_value(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+
+    return (a > b) - (a < b);
+}
+
+/* Against the sorted list of all differences, to the bit: ties, signs, sizes odd and even. */
+static void test_shift_of_all(void **state)
+{
+    static double d[70 * 50];
+
+    (void)state;
+    for (uint64_t trial = 0; trial < 60; trial++) {
+        size_t     na = 1 + (size_t)k3_below(k3_mix(trial), 70), m = 0;
+        size_t     nb = 1 + (size_t)k3_below(k3_mix(trial + 1000), 50);
+        double     a[70], b[50], scale = trial % 3 == 0 ? 4.0 : 1e6;
+        k3_shift_t s;
+
+        for (size_t i = 0; i < na; i++) {
+            a[i] = floor(scale * (k3_unit(k3_key(trial, i)) - 0.5)) / (trial % 2 == 0 ? 1.0 : 7.0);
+        }
+        for (size_t j = 0; j < nb; j++) {
+            b[j] = floor(scale * (k3_unit(k3_key(trial, 100 + j)) - 0.5)) / 3.0;
+            for (size_t i = 0; i < na; i++) {
+                d[m++] = b[j] - a[i];
+            }
+        }
+        qsort(d, m, sizeof(double), by_value);
+        assert_int_equal(k3_hodges_lehmann(a, na, b, nb, 0.95, &s, &err), K3_OK);
+        assert_true(s.shift == (m % 2 == 1 ? d[m / 2] : (d[m / 2 - 1] + d[m / 2]) / 2.0));
+        if (s.has_range) {
+            size_t k = 0;
+
+            while (d[k] < s.low) {
+                k++;
+            }
+            assert_true(d[k] == s.low && s.low <= s.shift && s.shift <= s.high);
+        }
+    }
+}
+
 static void test_holm(void **state)
 {
     double p[] = {0.01, 0.04, 0.03, 0.005}, none[1] = {0};
@@ -169,7 +212,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_hand), cmocka_unit_test(test_every_sharing),
         cmocka_unit_test(test_equal),   cmocka_unit_test(test_approximation),
-        cmocka_unit_test(test_shift),   cmocka_unit_test(test_holm),
+        cmocka_unit_test(test_shift),   cmocka_unit_test(test_shift_of_all),
+        cmocka_unit_test(test_holm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,278 @@
+/* k3bench gate: new launches against the baseline and the history of their machine. */
+#include <pwd.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/commands/command.h"
+#include "bench/commands/records.h"
+#include "bench/report/baseline.h"
+#include "bench/report/facts.h"
+#include "bench/report/gate.h"
+#include "harness/record/document.h"
+#include "harness/record/fingerprint.h"
+#include "harness/record/history.h"
+
+typedef struct gate {
+    const k3_options_t  *options;
+    const char          *folder;
+    char                 baseline_path[1024];
+    bool                 promote, rebuild;
+    double               timeout;
+    k3_gate_t            rule;
+    k3_launches_t        fresh;
+    k3_history_t        *history;
+    k3_history_changes_t changes;
+    json_t              *baseline;
+} gate_t;
+
+/* --- options --------------------------------------------------------------------------------- */
+
+static bool is_on(const k3_options_t *options, const char *name)
+{
+    const char *value = k3_options_get(options, name);
+
+    return value != NULL && strcmp(value, "on") == 0;
+}
+
+static k3_status_t read_numbers(gate_t *g, k3_error_t *err)
+{
+    uint64_t window, sessions;
+    double   floor, balance;
+
+    if (k3_parse_double("floor", k3_options_get(g->options, "floor"), 0.0, 1000.0, &floor, err) !=
+            K3_OK ||
+        k3_parse_double("balance-floor", k3_options_get(g->options, "balance-floor"), 0.0, 1000.0,
+                        &balance, err) != K3_OK ||
+        k3_parse_u64("window", k3_options_get(g->options, "window"), 6, 1000, &window, err) !=
+            K3_OK ||
+        k3_parse_u64("sessions", k3_options_get(g->options, "sessions"), 1, 1000, &sessions, err) !=
+            K3_OK ||
+        k3_parse_double("timeout", k3_options_get(g->options, "timeout"), 0.0, 86400.0, &g->timeout,
+                        err) != K3_OK) {
+        return err->status;
+    }
+    g->rule.verdict = (k3_verdict_rule_t){.level = 0.95, .floor = floor / 100.0};
+    g->rule.balance_floor = balance / 100.0;
+    g->rule.window = window;
+    g->rule.sessions = sessions;
+    return K3_OK;
+}
+
+static k3_status_t read_options(gate_t *g, k3_error_t *err)
+{
+    const char *file = k3_options_get(g->options, "baseline-file");
+    const char *why = k3_options_get(g->options, "why");
+    int         length;
+
+    g->folder = k3_options_get(g->options, "history");
+    g->promote = is_on(g->options, "promote");
+    g->rebuild = is_on(g->options, "rebuild");
+    if (g->folder == NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "gate: --history DIR is missing: the folder of records");
+    }
+    if (g->promote && (why == NULL || why[0] == '\0')) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "promote: --why TEXT is missing: the baseline keeps the reason");
+    }
+    if (!g->promote && why != NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "why: it belongs to --promote");
+    }
+    length = file != NULL ? snprintf(g->baseline_path, sizeof(g->baseline_path), "%s", file)
+                          : snprintf(g->baseline_path, sizeof(g->baseline_path), "%s/%s", g->folder,
+                                     K3_HISTORY_BASELINE);
+    if (length >= (int)sizeof(g->baseline_path)) {
+        return k3_fail(err, K3_ERR_USAGE, "the path of the baseline is too long");
+    }
+    if (k3_options_positional_count(g->options) == 0 && (g->promote || !g->rebuild)) {
+        return k3_fail(err, K3_ERR_USAGE, "gate: no record given: name the new ones");
+    }
+    return read_numbers(g, err);
+}
+
+/* --- records --------------------------------------------------------------------------------- */
+
+static k3_status_t facts_of(const char *path, const json_t *record, json_t **facts_p,
+                            k3_error_t *err)
+{
+    k3_error_t fault = K3_ERROR_INIT;
+
+    if (k3_facts(record, facts_p, &fault) != K3_OK) {
+        k3_fail(err, fault.status, "%.300s: %s", path, fault.text);
+    }
+    return err->status;
+}
+
+static k3_status_t read_for_index(void *arg, const char *path, json_t **facts_p, k3_error_t *err)
+{
+    json_t *record;
+
+    (void)arg;
+    *facts_p = NULL;
+    if (k3_records_brief(path, NULL, &record, err) == K3_OK) {
+        facts_of(path, record, facts_p, err);
+        json_decref(record);
+    }
+    return err->status;
+}
+
+static k3_status_t read_new(gate_t *g, k3_error_t *err)
+{
+    size_t       count = k3_options_positional_count(g->options);
+    k3_records_t read = {0};
+
+    for (size_t i = 0; i < count && err->status == K3_OK; i++) {
+        const char *path = k3_options_positional(g->options, i);
+        json_t     *record = NULL, *facts = NULL;
+
+        if (k3_records_read(&read, path, &record, err) == K3_OK &&
+            facts_of(path, record, &facts, err) == K3_OK) {
+            k3_launches_add(&g->fresh, path, facts, err);
+        }
+        json_decref(facts);
+        json_decref(record);
+    }
+    k3_records_close(&read);
+    return err->status;
+}
+
+/* --- promoting ------------------------------------------------------------------------------- */
+
+static const char *who(const k3_options_t *options)
+{
+    const char          *name = k3_options_get(options, "who");
+    const struct passwd *user = name == NULL ? getpwuid(getuid()) : NULL;
+
+    return name != NULL ? name : user != NULL ? user->pw_name : "unknown";
+}
+
+static void print_keys(const json_t *promotion, const char *name)
+{
+    const json_t *keys = json_object_get(promotion, name), *key;
+    size_t        i;
+
+    json_array_foreach(keys, i, key)
+    {
+        printf("%s %s\n", name, json_string_value(key));
+    }
+}
+
+/* Under the history's lock, so that two promotions do not lose one another. */
+static k3_status_t promote(gate_t *g, k3_error_t *err)
+{
+    char           now[21];
+    k3_promotion_t promotion = {who(g->options), now, k3_options_get(g->options, "why")};
+    const json_t  *made;
+
+    k3_utc_now(now);
+    if (k3_baseline_promote(&g->baseline, &g->fresh, &promotion, err) != K3_OK ||
+        k3_document_replace(g->baseline, g->baseline_path, err) != K3_OK) {
+        return err->status;
+    }
+    made = k3_baseline_find(g->baseline, g->fresh.machine);
+    print_keys(made, "added");
+    print_keys(made, "dropped");
+    printf("promoted: %zu launches, %zu cells of machine %s are number %lld in %s\n",
+           json_array_size(g->fresh.list), json_object_size(json_object_get(made, "cells")),
+           g->fresh.machine, (long long)json_integer_value(json_object_get(made, "number")),
+           g->baseline_path);
+    return K3_OK;
+}
+
+/* --- judging --------------------------------------------------------------------------------- */
+
+static int fill_markdown(FILE *file, const void *arg)
+{
+    k3_gate_markdown(arg, file);
+    return 0;
+}
+
+static k3_status_t print(const json_t *document, const char *path, k3_error_t *err)
+{
+    const char *ending = path != NULL ? strrchr(path, '.') : NULL;
+
+    if (path == NULL) {
+        k3_gate_text(document, stdout);
+        return K3_OK;
+    }
+    if (strcmp(path, "-") == 0 || (ending != NULL && strcmp(ending, ".json") == 0)) {
+        return k3_document_write(document, path, err);
+    }
+    if (ending != NULL && strcmp(ending, ".md") == 0) {
+        return k3_file_write(path, fill_markdown, document, err);
+    }
+    return k3_fail(err, K3_ERR_USAGE, "output: \"%s\" ends in none of .md, .json", path);
+}
+
+static k3_status_t judge(gate_t *g, size_t *failures, k3_error_t *err)
+{
+    json_t *document = NULL;
+
+    if (g->baseline == NULL) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "%.300s: there is no baseline; make one: k3bench gate --history %.200s "
+                       "--promote --why TEXT RECORD...",
+                       g->baseline_path, g->folder);
+    }
+    g->rule.history = g->history;
+    g->rule.folder = g->folder;
+    g->rule.baseline_path = g->baseline_path;
+    g->rule.baseline = g->baseline;
+    g->rule.fresh = &g->fresh;
+    if (k3_gate_judge(&g->rule, &document, failures, err) == K3_OK) {
+        print(document, k3_options_get(g->options, "output"), err);
+    }
+    json_decref(document);
+    return err->status;
+}
+
+static void print_rebuilt(const gate_t *g)
+{
+    printf("index of %s rebuilt: %zu launches\n", g->folder, g->changes.added);
+}
+
+static k3_status_t work(gate_t *g, size_t *failures, k3_error_t *err)
+{
+    if (read_new(g, err) != K3_OK ||
+        k3_history_open(g->folder, g->timeout, &g->history, err) != K3_OK ||
+        k3_history_refresh(g->history, g->rebuild, read_for_index, &g->changes, err) != K3_OK ||
+        k3_baseline_read(g->baseline_path, &g->baseline, err) != K3_OK) {
+        return err->status;
+    }
+    if (k3_options_positional_count(g->options) == 0) {
+        print_rebuilt(g);
+        return K3_OK;
+    }
+    return g->promote ? promote(g, err) : judge(g, failures, err);
+}
+
+static int run_gate(int argc, char **argv)
+{
+    k3_error_t    err = K3_ERROR_INIT;
+    k3_options_t *options = NULL;
+    gate_t        g = {0};
+    int           help = 0, code;
+    size_t        failures = 0;
+
+    if (k3_command_options(&k3_command_gate, argc, argv, &options, &help, &err) != K3_OK || help) {
+        return k3_command_end(&err);
+    }
+    g.options = options;
+    if (read_options(&g, &err) == K3_OK && k3_launches_open(&g.fresh, &err) == K3_OK) {
+        work(&g, &failures, &err);
+    }
+    k3_history_close(g.history);
+    k3_launches_close(&g.fresh);
+    json_decref(g.baseline);
+    k3_options_free(options);
+    code = k3_command_end(&err);
+    return code == 0 && failures > 0 ? k3_exit_code(K3_ERR_CHECK) : code;
+}
+
+const k3_command_t k3_command_gate = {
+    .id = K3_COMMAND_GATE,
+    .name = "gate",
+    .usage = "--history DIR RECORD... [OPTIONS]",
+    .what = "new launches against the baseline and the history of their machine",
+    .files = true,
+    .run = run_gate,
+};

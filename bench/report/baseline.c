@@ -1,0 +1,187 @@
+#include "bench/report/baseline.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/record/document.h"
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static bool are_numbers(const json_t *list)
+{
+    const json_t *value;
+    size_t        i;
+
+    json_array_foreach(list, i, value)
+    {
+        if (!json_is_number(value)) {
+            return false;
+        }
+    }
+    return json_is_array(list);
+}
+
+static bool is_cell(const json_t *cell)
+{
+    const json_t *balance = json_object_get(cell, "balance");
+    const char   *name;
+    json_t       *list;
+
+    json_object_foreach((json_t *)(uintptr_t)balance, name, list)
+    {
+        if (!are_numbers(list)) {
+            return false;
+        }
+    }
+    return json_is_object(balance) && are_numbers(json_object_get(cell, "us")) &&
+           are_numbers(json_object_get(cell, "bound_us")) &&
+           json_is_string(json_object_get(cell, "routing"));
+}
+
+static k3_status_t check_promotion(const char *path, size_t number, const json_t *promotion,
+                                   k3_error_t *err)
+{
+    static const char *const texts[] = {"who", "when", "why", "machine"};
+    json_t                  *cells = json_object_get(promotion, "cells"), *cell;
+    const char              *key;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (!json_is_string(json_object_get(promotion, texts[i]))) {
+            return k3_fail(err, K3_ERR_IO, "%.300s: promotions[%zu].%s is no text", path, number,
+                           texts[i]);
+        }
+    }
+    if (!json_is_object(cells) || !json_is_array(json_object_get(promotion, "launches"))) {
+        return k3_fail(err, K3_ERR_IO, "%.300s: promotions[%zu] has no cells or launches", path,
+                       number);
+    }
+    json_object_foreach(cells, key, cell)
+    {
+        if (!is_cell(cell)) {
+            return k3_fail(err, K3_ERR_IO,
+                           "%.300s: promotions[%zu]: cell %.200s is not what schema %s says", path,
+                           number, key, K3_BASELINE_SCHEMA);
+        }
+    }
+    return K3_OK;
+}
+
+k3_status_t k3_baseline_read(const char *path, json_t **baseline_p, k3_error_t *err)
+{
+    json_t       *document = NULL;
+    const json_t *promotions, *promotion;
+    size_t        i;
+
+    *baseline_p = NULL;
+    if (access(path, F_OK) != 0) {
+        return K3_OK;
+    }
+    if (k3_document_read(path, &document, err) != K3_OK) {
+        return err->status;
+    }
+    promotions = json_object_get(document, "promotions");
+    if (strcmp(text_of(document, "schema"), K3_BASELINE_SCHEMA) != 0 ||
+        !json_is_array(promotions)) {
+        k3_fail(err, K3_ERR_IO, "%.300s: it is no document %s with promotions", path,
+                K3_BASELINE_SCHEMA);
+    }
+    json_array_foreach(promotions, i, promotion)
+    {
+        if (check_promotion(path, i, promotion, err) != K3_OK) {
+            break;
+        }
+    }
+    if (err->status != K3_OK) {
+        json_decref(document);
+        return err->status;
+    }
+    *baseline_p = document;
+    return K3_OK;
+}
+
+const json_t *k3_baseline_find(const json_t *baseline, const char *machine)
+{
+    const json_t *promotions = json_object_get(baseline, "promotions");
+
+    for (size_t i = json_array_size(promotions); i-- > 0;) {
+        const json_t *promotion = json_array_get(promotions, i);
+
+        if (strcmp(text_of(promotion, "machine"), machine) == 0) {
+            return promotion;
+        }
+    }
+    return NULL;
+}
+
+/* --- promoting ------------------------------------------------------------------------------- */
+
+/* Cells with a time; a broken one is no state to be held against. */
+static k3_status_t choose_cells(const k3_launches_t *launches, json_t *chosen, k3_error_t *err)
+{
+    const char *key, *wrong;
+    json_t     *entry;
+
+    json_object_foreach(launches->side, key, entry)
+    {
+        wrong = json_string_value(json_object_get(entry, "wrong"));
+        if (wrong != NULL) {
+            return k3_fail(err, K3_ERR_CHECK, "%.300s: a broken cell is not promoted: %.300s", key,
+                           wrong);
+        }
+        if (json_array_size(json_object_get(entry, "us")) > 0) {
+            json_object_set(chosen, key, entry);
+        }
+    }
+    return json_object_size(chosen) > 0
+               ? K3_OK
+               : k3_fail(err, K3_ERR_USAGE, "promote: no cell of these records has a time");
+}
+
+/* Keys of `cells` that `others` does not have. */
+static json_t *keys_not_in(const json_t *cells, const json_t *others)
+{
+    json_t     *keys = json_array(), *entry;
+    const char *key;
+
+    json_object_foreach((json_t *)(uintptr_t)cells, key, entry)
+    {
+        if (json_object_get(others, key) == NULL) {
+            json_array_append_new(keys, json_string(key));
+        }
+    }
+    return keys;
+}
+
+k3_status_t k3_baseline_promote(json_t **baseline_p, const k3_launches_t *launches,
+                                const k3_promotion_t *promotion, k3_error_t *err)
+{
+    json_t       *cells = json_object(), *promotions;
+    const json_t *before =
+        json_object_get(k3_baseline_find(*baseline_p, launches->machine), "cells");
+
+    if (choose_cells(launches, cells, err) != K3_OK) {
+        json_decref(cells);
+        return err->status;
+    }
+    if (*baseline_p == NULL) {
+        *baseline_p = json_pack("{s:s, s:[]}", "schema", K3_BASELINE_SCHEMA, "promotions");
+    }
+    promotions = json_object_get(*baseline_p, "promotions");
+    json_array_append_new(promotions,
+                          json_pack("{s:i, s:o, s:s, s:o, s:s, s:O, s:O, s:o, s:o, s:o}", "number",
+                                    (int)json_array_size(promotions) + 1, "who",
+                                    k3_json_string(promotion->who), "when", promotion->when, "why",
+                                    k3_json_string(promotion->why), "machine", launches->machine,
+                                    "stable", launches->stable, "launches", launches->list, "added",
+                                    keys_not_in(cells, before), "dropped",
+                                    keys_not_in(before, cells), "cells", cells));
+    return K3_OK;
+}

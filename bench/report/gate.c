@@ -1,0 +1,409 @@
+#include "bench/report/gate.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "bench/report/baseline.h"
+#include "bench/report/gate_internal.h"
+#include "bench/report/judged.h"
+#include "bench/report/values.h"
+#include "harness/base/memory.h"
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+void k3_gate_find(k3_gate_work_t *work, k3_severity_t severity, const char *kind, const char *key,
+                  const char *format, ...)
+{
+    char    text[1024];
+    va_list values;
+    json_t *finding;
+
+    va_start(values, format);
+    (void)vsnprintf(text, sizeof(text), format, values);
+    va_end(values);
+    finding = json_pack("{s:s, s:s, s:o, s:o}", "severity",
+                        severity == K3_SEVERITY_FAIL ? "fail" : "warn", "kind", kind, "key",
+                        k3_json_string(key), "text", k3_json_string(text));
+    if (severity == K3_SEVERITY_FAIL) {
+        json_array_insert_new(work->findings, work->failures++, finding);
+    } else {
+        json_array_append_new(work->findings, finding);
+    }
+}
+
+/* --- cells ----------------------------------------------------------------------------------- */
+
+static bool has_times(const json_t *entry)
+{
+    return json_array_size(json_object_get(entry, "us")) > 0;
+}
+
+static void refuse(k3_gate_row_t *row, k3_verdict_t verdict, const char *reason)
+{
+    row->verdict = verdict;
+    row->reason = reason;
+}
+
+static const char *why_none(const json_t *entry)
+{
+    const char *reason = json_string_value(json_object_get(entry, "none"));
+
+    return reason != NULL ? reason : "the new records do not have the cell";
+}
+
+/* Why a cell cannot be judged; reason NULL: it can. */
+static void examine(const k3_gate_work_t *work, k3_gate_row_t *row)
+{
+    const char *wrong = json_string_value(json_object_get(row->fresh, "wrong"));
+
+    if (wrong != NULL) {
+        refuse(row, K3_VERDICT_BROKEN, wrong);
+    } else if (!has_times(row->fresh)) {
+        refuse(row, K3_VERDICT_MISSING, why_none(row->fresh));
+    } else if (work->promotion == NULL) {
+        refuse(row, K3_VERDICT_INCOMPARABLE, "the baseline does not know this machine");
+    } else if (!has_times(row->base)) {
+        refuse(row, K3_VERDICT_ADDED, "the baseline does not have the cell");
+    } else if (strcmp(text_of(row->base, "routing"), text_of(row->fresh, "routing")) != 0) {
+        refuse(row, K3_VERDICT_INCOMPARABLE, "the routing differs (work.routing_hash)");
+    }
+}
+
+/* Cells that neither side could time are not held against anything. */
+static k3_status_t add_row(k3_gate_work_t *work, const char *key, const json_t *base,
+                           const json_t *fresh, k3_error_t *err)
+{
+    k3_gate_row_t *row = &work->rows[work->count];
+
+    *row = (k3_gate_row_t){.key = key, .base = base, .fresh = fresh};
+    examine(work, row);
+    if (row->reason != NULL && row->verdict == K3_VERDICT_MISSING && !has_times(base)) {
+        return K3_OK;
+    }
+    work->count++;
+    if (row->reason == NULL) {
+        k3_judged_take(json_object_get(base, "us"), json_object_get(fresh, "us"), &row->judged,
+                       &row->values, err);
+    }
+    return err->status;
+}
+
+/* First the cells of the baseline, in its order, then those that are new. */
+static k3_status_t add_rows(k3_gate_work_t *work, k3_error_t *err)
+{
+    json_t     *base = json_object_get(work->promotion, "cells"), *entry;
+    json_t     *fresh = work->gate->fresh->side;
+    const char *key;
+    size_t      most = json_object_size(base) + json_object_size(fresh);
+
+    if (k3_alloc("cells", most, sizeof(*work->rows), &work->rows, err) != K3_OK) {
+        return err->status;
+    }
+    json_object_foreach(base, key, entry)
+    {
+        if (add_row(work, key, entry, json_object_get(fresh, key), err) != K3_OK) {
+            return err->status;
+        }
+    }
+    json_object_foreach(fresh, key, entry)
+    {
+        if (json_object_get(base, key) == NULL && add_row(work, key, NULL, entry, err) != K3_OK) {
+            break;
+        }
+    }
+    return err->status;
+}
+
+/* Those that can be judged are one family. */
+static k3_status_t judge_rows(k3_gate_work_t *work, k3_error_t *err)
+{
+    k3_judged_t *family = NULL;
+    size_t       count = 0;
+
+    if (k3_alloc("judgements", work->count, sizeof(*family), &family, err) != K3_OK) {
+        return err->status;
+    }
+    for (size_t i = 0; i < work->count; i++) {
+        if (work->rows[i].reason == NULL) {
+            family[count++] = work->rows[i].judged;
+        }
+    }
+    k3_judge(family, count, &work->gate->verdict, err);
+    count = 0;
+    for (size_t i = 0; i < work->count && err->status == K3_OK; i++) {
+        if (work->rows[i].reason == NULL) {
+            work->rows[i].judged = family[count++];
+            work->rows[i].verdict = work->rows[i].judged.verdict;
+        }
+    }
+    k3_free(family);
+    return err->status;
+}
+
+/* --- findings -------------------------------------------------------------------------------- */
+
+static void find_shift(k3_gate_work_t *work, const k3_gate_row_t *row)
+{
+    const k3_judged_t *j = &row->judged;
+    bool               worse = row->verdict == K3_VERDICT_WORSE;
+    char               percent[32] = "";
+
+    if (j->median_a != 0.0) {
+        snprintf(percent, sizeof(percent), " (%+.1f %%)", 100.0 * j->shift.shift / j->median_a);
+    }
+    k3_gate_find(work, worse ? K3_SEVERITY_FAIL : K3_SEVERITY_WARN, k3_verdict_names[row->verdict],
+                 row->key, "%s: %.6g us in the baseline, now %.6g us%s, p %.2g",
+                 worse ? "slower" : "faster; promote it if it is meant to stay", j->median_a,
+                 j->median_b, percent, j->p_family);
+}
+
+static void find_in_row(k3_gate_work_t *work, const k3_gate_row_t *row)
+{
+    switch (row->verdict) {
+    case K3_VERDICT_BROKEN:
+        k3_gate_find(work, K3_SEVERITY_FAIL, "check", row->key, "%s", row->reason);
+        break;
+    case K3_VERDICT_MISSING:
+        k3_gate_find(work, K3_SEVERITY_FAIL, "lost", row->key, "the baseline has the cell; %s",
+                     row->reason);
+        break;
+    case K3_VERDICT_ADDED:
+        k3_gate_find(work, K3_SEVERITY_FAIL, "no baseline", row->key,
+                     "%s; promote records that have it", row->reason);
+        break;
+    case K3_VERDICT_INCOMPARABLE:
+        if (work->promotion != NULL) {
+            k3_gate_find(work, K3_SEVERITY_FAIL, "incomparable", row->key, "%s", row->reason);
+        }
+        break;
+    case K3_VERDICT_WORSE:
+    case K3_VERDICT_BETTER:
+        find_shift(work, row);
+        break;
+    case K3_VERDICT_INCONCLUSIVE:
+        k3_gate_find(work, K3_SEVERITY_WARN, "inconclusive", row->key, "%s",
+                     text_of(row->json, "reason"));
+        break;
+    default:
+        break;
+    }
+}
+
+/* Against which machine, and in what it differs: of the last promotion. */
+static void find_machine(k3_gate_work_t *work)
+{
+    const json_t *promotions = json_object_get(work->gate->baseline, "promotions");
+    const json_t *last = json_array_get(promotions, json_array_size(promotions) - 1);
+    char          text[160] = "nothing was promoted yet";
+
+    if (work->promotion != NULL) {
+        return;
+    }
+    if (json_array_size(promotions) > 0) {
+        k3_machines_differ(json_object_get(last, "stable"), work->gate->fresh->stable, text,
+                           sizeof(text));
+    }
+    k3_gate_find(work, K3_SEVERITY_FAIL, "no baseline", NULL,
+                 "the baseline does not know machine %s: %s; promote records of this machine",
+                 work->gate->fresh->machine, text);
+}
+
+/* --- the document ---------------------------------------------------------------------------- */
+
+static double median_of_list(const json_t *list)
+{
+    k3_judged_t item = {0};
+    double     *values = NULL, median = NAN;
+    size_t      n = json_array_size(list);
+    k3_error_t  unused = K3_ERROR_INIT;
+
+    if (n == 0) {
+        return NAN;
+    }
+    if (k3_judged_take(list, list, &item, &values, &unused) == K3_OK) {
+        median = k3_median_of(item.a, n, values + n);
+    }
+    k3_free(values);
+    return median;
+}
+
+/* How near a side comes to a bare loop of the same messages. */
+static void set_bound(json_t *side, const json_t *entry, double median)
+{
+    double bound = median_of_list(json_object_get(entry, "bound_us"));
+
+    if (isfinite(bound) && isfinite(median) && median > 0.0) {
+        k3_set_number(side, "bound_us", bound);
+        k3_set_number(side, "share_of_bound_pct", 100.0 * bound / median);
+    } else {
+        k3_set_null(side, "share_of_bound_pct", "only --component control measures a bound");
+    }
+}
+
+static json_t *side_json(const json_t *entry)
+{
+    const json_t *us = json_object_get(entry, "us");
+    double        median = median_of_list(us);
+    json_t       *side = k3_judged_side(us, median);
+
+    set_bound(side, entry, median);
+    return side;
+}
+
+static json_t *row_json(const k3_gate_row_t *row)
+{
+    const json_t *of = row->fresh != NULL ? row->fresh : row->base;
+    json_t       *json = json_object();
+
+    k3_set_text(json, "key", row->key);
+    k3_set_text(json, "backend", text_of(of, "backend"));
+    k3_set_bool(json, "control", json_is_true(json_object_get(of, "control")));
+    k3_set_text(json, "verdict", k3_verdict_names[row->verdict]);
+    if (row->reason == NULL) {
+        k3_judged_reason(json, &row->judged);
+        k3_judged_shift(json, &row->judged);
+    } else {
+        k3_set_text(json, "reason", row->reason);
+    }
+    json_object_set_new(json, "base", side_json(row->base));
+    json_object_set_new(json, "new", side_json(row->fresh));
+    return json;
+}
+
+static k3_status_t history_json(const k3_gate_work_t *work, json_t **json_p, k3_error_t *err)
+{
+    const k3_gate_t      *g = work->gate;
+    k3_history_question_t q = {.machine = g->fresh->machine, .until = g->fresh->last};
+    json_t               *faults = NULL;
+    size_t                launches;
+
+    if (k3_history_launches(g->history, &q, &launches, err) == K3_OK) {
+        k3_history_faults(g->history, &faults, err);
+    }
+    *json_p = json_pack("{s:o, s:I, s:o}", "folder", k3_json_string(g->folder), "launches",
+                        (json_int_t)launches, "not_records", faults);
+    return err->status;
+}
+
+static json_t *baseline_json(const k3_gate_work_t *work)
+{
+    const json_t *p = work->promotion;
+
+    if (p == NULL) {
+        return json_null();
+    }
+    return json_pack("{s:o, s:O, s:O, s:O, s:O, s:O}", "file",
+                     k3_json_string(work->gate->baseline_path), "number",
+                     json_object_get(p, "number"), "who", json_object_get(p, "who"), "when",
+                     json_object_get(p, "when"), "why", json_object_get(p, "why"), "launches",
+                     json_object_get(p, "launches"));
+}
+
+static json_t *rule_json(const k3_gate_t *g)
+{
+    return json_pack("{s:f, s:o, s:o, s:i, s:i, s:s}", "level", g->verdict.level, "floor_pct",
+                     k3_json_number(100.0 * g->verdict.floor), "balance_floor_pct",
+                     k3_json_number(100.0 * g->balance_floor), "window_launches", (int)g->window,
+                     "sessions_days", (int)g->sessions, "method",
+                     "Mann-Whitney over launches, Holm over the family, Hodges-Lehmann shift; "
+                     "changes by E-divisive with permutations, Bonferroni over the series");
+}
+
+static json_t *counts_json(const k3_gate_work_t *work)
+{
+    size_t  counts[K3_VERDICT_COUNT] = {0};
+    json_t *json = json_object();
+
+    for (size_t i = 0; i < work->count; i++) {
+        counts[work->rows[i].verdict]++;
+    }
+    for (int v = 0; v < K3_VERDICT_COUNT; v++) {
+        k3_set_count(json, k3_verdict_names[v], counts[v]);
+    }
+    return json;
+}
+
+static json_t *cells_json(k3_gate_work_t *work)
+{
+    json_t *cells = json_array();
+
+    for (size_t i = 0; i < work->count; i++) {
+        json_array_append_new(cells, work->rows[i].json);
+        work->rows[i].json = NULL;
+    }
+    return cells;
+}
+
+static json_t *document_json(k3_gate_work_t *work, json_t *history, json_t *control)
+{
+    const k3_launches_t *fresh = work->gate->fresh;
+    size_t               warnings = json_array_size(work->findings) - work->failures;
+
+    return json_pack("{s:s, s:b, s:i, s:i, s:{s:s, s:O}, s:o, s:o, s:O, s:o, s:o, s:O, s:o, s:o}",
+                     "schema", "k3bench.gate/1", "passed", work->failures == 0, "failures",
+                     (int)work->failures, "warnings", (int)warnings, "machine", "key",
+                     fresh->machine, "stable", fresh->stable, "baseline", baseline_json(work),
+                     "history", history, "launches", fresh->list, "rule", rule_json(work->gate),
+                     "verdicts", counts_json(work), "findings", work->findings, "control", control,
+                     "cells", cells_json(work));
+}
+
+static void warn_of_files(k3_gate_work_t *work, const json_t *history)
+{
+    const json_t *faults = json_object_get(history, "not_records"), *fault;
+    size_t        i;
+
+    json_array_foreach(faults, i, fault)
+    {
+        k3_gate_find(work, K3_SEVERITY_WARN, "file", NULL, "%s is no record of the history: %s",
+                     text_of(fault, "file"), text_of(fault, "fault"));
+    }
+}
+
+static k3_status_t judge(k3_gate_work_t *work, json_t **document_p, k3_error_t *err)
+{
+    json_t *control = NULL, *history = NULL;
+
+    if (add_rows(work, err) != K3_OK || judge_rows(work, err) != K3_OK) {
+        return err->status;
+    }
+    find_machine(work);
+    for (size_t i = 0; i < work->count; i++) {
+        work->rows[i].json = row_json(&work->rows[i]);
+        find_in_row(work, &work->rows[i]);
+    }
+    if (k3_gate_changes(work, err) == K3_OK && k3_gate_balance(work, err) == K3_OK &&
+        k3_gate_control(work, &control, err) == K3_OK &&
+        history_json(work, &history, err) == K3_OK) {
+        warn_of_files(work, history);
+        *document_p = document_json(work, history, control);
+    } else {
+        json_decref(control);
+        json_decref(history);
+    }
+    return err->status;
+}
+
+k3_status_t k3_gate_judge(const k3_gate_t *gate, json_t **document_p, size_t *failures,
+                          k3_error_t *err)
+{
+    k3_gate_work_t work = {.gate = gate,
+                           .promotion = k3_baseline_find(gate->baseline, gate->fresh->machine),
+                           .findings = json_array()};
+
+    judge(&work, document_p, err);
+    *failures = work.failures;
+    for (size_t i = 0; i < work.count; i++) {
+        k3_free(work.rows[i].values);
+        json_decref(work.rows[i].json);
+    }
+    k3_free(work.rows);
+    json_decref(work.findings);
+    return err->status;
+}

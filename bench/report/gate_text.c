@@ -1,0 +1,179 @@
+/* A gate's verdict as text and as Markdown, from its document alone. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "bench/report/comparison.h"
+#include "bench/report/gate.h"
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+static long long count_of(const json_t *object, const char *name)
+{
+    return (long long)json_integer_value(json_object_get(object, name));
+}
+
+static void print_head(const json_t *document, FILE *out)
+{
+    long long failures = count_of(document, "failures"), warnings = count_of(document, "warnings");
+
+    fprintf(out, "gate: %s, %lld failure%s, %lld warning%s",
+            json_is_true(json_object_get(document, "passed")) ? "passed" : "FAILED", failures,
+            failures == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
+}
+
+/* Shares of the best time that the history knows, and of the bare loop. */
+static void print_shares(const json_t *row, FILE *out)
+{
+    static const char *const shares[][2] = {{"share_of_best_pct", "best time of the history"},
+                                            {"share_of_bound_pct", "bare loop"}};
+    const json_t *base = json_object_get(row, "base"), *fresh = json_object_get(row, "new");
+
+    for (int i = 0; i < 2; i++) {
+        const json_t *a = json_object_get(base, shares[i][0]);
+        const json_t *b = json_object_get(fresh, shares[i][0]);
+
+        if (json_is_number(a) && json_is_number(b)) {
+            fprintf(out, "%s%s: base at %.0f %%, new at %.0f %%", i > 0 ? "; " : "", shares[i][1],
+                    json_number_value(a), json_number_value(b));
+        }
+    }
+}
+
+static bool has_poor_base(const json_t *row)
+{
+    const json_t *base = json_object_get(row, "base");
+    const json_t *best = json_object_get(base, "share_of_best_pct");
+    const json_t *bound = json_object_get(base, "share_of_bound_pct");
+
+    return (json_is_number(best) && json_number_value(best) < 80.0) ||
+           (json_is_number(bound) && json_number_value(bound) < 80.0);
+}
+
+/* What the base was worth, where it was not worth much. */
+static void print_poor_bases(const json_t *document, const char *mark, FILE *out)
+{
+    const json_t *rows = json_object_get(document, "cells"), *row;
+    size_t        i;
+
+    json_array_foreach(rows, i, row)
+    {
+        if (has_poor_base(row)) {
+            fprintf(out, "%spoor baseline of %s: ", mark, text_of(row, "key"));
+            print_shares(row, out);
+            fputs("\n", out);
+        }
+    }
+}
+
+static void print_origin(const json_t *document, FILE *out)
+{
+    const json_t *baseline = json_object_get(document, "baseline");
+    const json_t *history = json_object_get(document, "history");
+
+    if (json_is_object(baseline)) {
+        fprintf(out, "baseline number %lld, promoted %s by %s: %s (%zu launches)\n",
+                count_of(baseline, "number"), text_of(baseline, "when"), text_of(baseline, "who"),
+                text_of(baseline, "why"), json_array_size(json_object_get(baseline, "launches")));
+    }
+    fprintf(out, "history %s: %lld launches of machine %s\n", text_of(history, "folder"),
+            count_of(history, "launches"), text_of(json_object_get(document, "machine"), "key"));
+}
+
+static void print_rule(const json_t *document, FILE *out)
+{
+    const json_t *rule = json_object_get(document, "rule");
+
+    fprintf(out,
+            "times are those of the headline phase, lower is better; median over launches; p after "
+            "Holm;\na shift below %g %% is no finding; changes are looked for in the last %lld "
+            "launches of a cell\nand count when they began in the last %lld days with launches; a "
+            "small change is found late\n",
+            json_number_value(json_object_get(rule, "floor_pct")),
+            count_of(rule, "window_launches"), count_of(rule, "sessions_days"));
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+static void print_findings(const json_t *document, FILE *out)
+{
+    const json_t *findings = json_object_get(document, "findings"), *finding;
+    size_t        i;
+
+    json_array_foreach(findings, i, finding)
+    {
+        const char *key = text_of(finding, "key");
+
+        fprintf(out, "%s %s%s%s\n     %s\n",
+                strcmp(text_of(finding, "severity"), "fail") == 0 ? "FAIL" : "warn",
+                text_of(finding, "kind"), key[0] != '\0' ? ": " : "", key,
+                text_of(finding, "text"));
+    }
+}
+
+void k3_gate_text(const json_t *document, FILE *out)
+{
+    print_head(document, out);
+    fputs("\n", out);
+    print_findings(document, out);
+    print_poor_bases(document, "", out);
+    fprintf(out, "host: %s\n\n", text_of(json_object_get(document, "control"), "text"));
+    k3_comparison_rows_text(json_object_get(document, "cells"), false, out);
+    k3_comparison_counts(document, out);
+    print_origin(document, out);
+    print_rule(document, out);
+}
+
+/* --- Markdown -------------------------------------------------------------------------------- */
+
+/* Text from a record is not markup. */
+static void print_plain(const char *text, FILE *out)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("|<>`*_[]\\&~$", *text) != NULL) {
+            fputc('\\', out);
+        }
+        fputc(*text, out);
+    }
+}
+
+static void print_finding_rows(const json_t *document, FILE *out)
+{
+    const json_t *findings = json_object_get(document, "findings"), *finding;
+    size_t        i;
+
+    if (json_array_size(findings) == 0) {
+        return;
+    }
+    fputs("| | finding | cell | what |\n|---|---|---|---|\n", out);
+    json_array_foreach(findings, i, finding)
+    {
+        fprintf(out, "| %s | %s | ", text_of(finding, "severity"), text_of(finding, "kind"));
+        print_plain(text_of(finding, "key"), out);
+        fputs(" | ", out);
+        print_plain(text_of(finding, "text"), out);
+        fputs(" |\n", out);
+    }
+    fputs("\n", out);
+}
+
+void k3_gate_markdown(const json_t *document, FILE *out)
+{
+    fputs("**", out);
+    print_head(document, out);
+    fputs("**\n\n", out);
+    print_finding_rows(document, out);
+    print_poor_bases(document, "- ", out);
+    fprintf(out, "\nHost: %s\n\n", text_of(json_object_get(document, "control"), "text"));
+    k3_comparison_rows_markdown(json_object_get(document, "cells"), false, out);
+    fputs("\n", out);
+    k3_comparison_counts(document, out);
+    fputs("\n", out);
+    print_origin(document, out);
+    fputs("\n", out);
+    print_rule(document, out);
+}

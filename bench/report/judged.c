@@ -1,0 +1,105 @@
+#include "bench/report/judged.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "bench/report/values.h"
+#include "harness/base/memory.h"
+
+json_t *k3_judged_side(const json_t *values, double median)
+{
+    json_t *side = json_object();
+
+    k3_set_count(side, "launches", json_array_size(values));
+    if (json_array_size(values) > 0) {
+        k3_set_number(side, "median_us", median);
+    } else {
+        k3_set_null(side, "median_us", "no launch has it");
+    }
+    return side;
+}
+
+void k3_judged_shift(json_t *row, const k3_judged_t *j)
+{
+    k3_set_number(row, "shift_us", j->shift.shift);
+    if (j->median_a != 0.0) {
+        k3_set_number(row, "shift_pct", 100.0 * j->shift.shift / j->median_a);
+    } else {
+        k3_set_null(row, "shift_pct", "the base is 0");
+    }
+    if (j->shift.has_range) {
+        json_object_set_new(
+            row, "ci95_us",
+            json_pack("[o, o]", k3_json_number(j->shift.low), k3_json_number(j->shift.high)));
+    } else {
+        k3_set_null(row, "ci95_us", "too few launches for a 95 % interval");
+    }
+    k3_set_number(row, "floor_us", j->margin);
+    k3_set_number(row, "p", j->test.p);
+    k3_set_number(row, "p_family", j->p_family);
+    k3_set_bool(row, "exact", j->test.exact);
+}
+
+void k3_judged_reason(json_t *row, const k3_judged_t *j)
+{
+    char text[128];
+
+    if (j->verdict != K3_VERDICT_INCONCLUSIVE) {
+        json_object_set_new(row, "reason", json_null());
+        json_object_set_new(row, "launches_needed", json_null());
+        return;
+    }
+    if (j->launches_needed == 0) {
+        snprintf(text, sizeof(text), "too noisy: more than %d launches a side would be needed",
+                 K3_LAUNCHES_MAX);
+        k3_set_null(row, "launches_needed", text);
+    } else {
+        snprintf(text, sizeof(text), "about %zu launches a side would decide", j->launches_needed);
+        k3_set_count(row, "launches_needed", j->launches_needed);
+    }
+    k3_set_text(row, "reason", text);
+}
+
+k3_status_t k3_judged_take(const json_t *base, const json_t *fresh, k3_judged_t *item,
+                           double **values_p, k3_error_t *err)
+{
+    double *values = NULL;
+
+    item->na = json_array_size(base);
+    item->nb = json_array_size(fresh);
+    if (k3_alloc("launches", item->na + item->nb, sizeof(double), &values, err) != K3_OK) {
+        return err->status;
+    }
+    for (size_t i = 0; i < item->na; i++) {
+        values[i] = json_number_value(json_array_get(base, i));
+    }
+    for (size_t i = 0; i < item->nb; i++) {
+        values[item->na + i] = json_number_value(json_array_get(fresh, i));
+    }
+    item->a = values;
+    item->b = values + item->na;
+    *values_p = values;
+    return K3_OK;
+}
+
+void k3_machines_differ(const json_t *a, const json_t *b, char *text, size_t size)
+{
+    const char *name;
+    json_t     *value;
+
+    json_object_foreach((json_t *)(uintptr_t)a, name, value)
+    {
+        const json_t *other = json_object_get(b, name);
+
+        if (!json_equal(value, other)) {
+            char *x = json_dumps(value, JSON_ENCODE_ANY), *y = json_dumps(other, JSON_ENCODE_ANY);
+
+            snprintf(text, size, "machines differ in %s: %s and %s", name, x != NULL ? x : "?",
+                     y != NULL ? y : "absent");
+            free(x);
+            free(y);
+            return;
+        }
+    }
+    snprintf(text, size, "machines differ");
+}

@@ -1,0 +1,70 @@
+#include "bench/report/launches.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/report/facts.h"
+#include "bench/report/judged.h"
+
+k3_status_t k3_launches_open(k3_launches_t *l, k3_error_t *err)
+{
+    *l = (k3_launches_t){.list = json_array(), .side = json_object()};
+    return l->list != NULL && l->side != NULL ? K3_OK : k3_fail(err, K3_ERR_ENV, "memory is short");
+}
+
+void k3_launches_close(k3_launches_t *l)
+{
+    json_decref(l->list);
+    json_decref(l->side);
+    json_decref(l->stable);
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+static bool is_before(const json_t *a, const json_t *b)
+{
+    int order = strcmp(text_of(a, "started"), text_of(b, "started"));
+
+    return order != 0 ? order < 0 : strcmp(text_of(a, "run"), text_of(b, "run")) < 0;
+}
+
+static void insert(json_t *list, const json_t *facts)
+{
+    size_t at = json_array_size(list);
+
+    while (at > 0 && is_before(facts, json_array_get(list, at - 1))) {
+        at--;
+    }
+    json_array_insert_new(list, at,
+                          json_pack("{s:O, s:O, s:O}", "run", json_object_get(facts, "run"),
+                                    "started", json_object_get(facts, "started"), "git_sha",
+                                    json_object_get(facts, "git_sha")));
+}
+
+k3_status_t k3_launches_add(k3_launches_t *l, const char *path, const json_t *facts,
+                            k3_error_t *err)
+{
+    const char *machine = text_of(facts, "machine"), *started = text_of(facts, "started");
+    char        difference[160];
+
+    if (l->stable == NULL) {
+        l->stable = json_incref(json_object_get(facts, "stable"));
+        snprintf(l->machine, sizeof(l->machine), "%s", machine);
+    } else if (strcmp(machine, l->machine) != 0) {
+        k3_machines_differ(l->stable, json_object_get(facts, "stable"), difference,
+                           sizeof(difference));
+        return k3_fail(err, K3_ERR_USAGE, "%.300s: %s; give the records of one machine", path,
+                       difference);
+    }
+    if (strcmp(started, l->last) > 0) {
+        snprintf(l->last, sizeof(l->last), "%s", started);
+    }
+    insert(l->list, facts);
+    k3_side_add(l->side, facts);
+    return K3_OK;
+}

@@ -1,0 +1,23 @@
+/* A set of launches of one machine: its cells as one side, and which launches they are. */
+#ifndef K3_REPORT_LAUNCHES_H
+#define K3_REPORT_LAUNCHES_H
+
+#include <jansson.h>
+
+#include "harness/base/status.h"
+
+typedef struct k3_launches {
+    json_t *list;                  /* [{run, started, git_sha}] in order of start */
+    json_t *side;                  /* k3_side_add */
+    json_t *stable;                /* facts of the machine */
+    char    machine[64], last[24]; /* its key; start of the last launch */
+} k3_launches_t;
+
+k3_status_t k3_launches_open(k3_launches_t *l, k3_error_t *err);
+void        k3_launches_close(k3_launches_t *l);
+
+/* `path` for messages. K3_ERR_USAGE for a launch of another machine. */
+k3_status_t k3_launches_add(k3_launches_t *l, const char *path, const json_t *facts,
+                            k3_error_t *err);
+
+#endif
