@@ -6,6 +6,7 @@
 #include "bench/plan/buffers.h"
 #include "bench/region/collectives.h"
 #include "bench/region/weights.h"
+#include "harness/mpi/sync.h"
 
 typedef struct k3_fault {
     int      stall_rank, stall_phase; /* -1: none */
@@ -21,6 +22,8 @@ typedef struct k3_fault {
     {                                                                                              \
         .stall_rank = -1, .stall_phase = -1, .corrupt_rank = -1, .slow_src = -1                    \
     }
+
+enum { K3_CHAIN_PAIRS = 8 }; /* of one iteration of the component chain */
 
 typedef struct k3_region {
     const k3_cell_t       *cell;
@@ -43,6 +46,9 @@ typedef struct k3_region {
                                  without the work space of the dense library */
     bool       stand_in;        /* the component's experts are y = x * factor */
     float     *factors;         /* [local experts] */
+    unsigned   pairs;           /* dispatches of an iteration that are booked */
+    k3_sync_t *sync;            /* iterations begin at a common start; NULL: behind a barrier */
+    double     late_us;         /* how much later this rank began the last one */
 
     /* Where the values of the last iteration lie; NULL: the component does not make them. */
     uint16_t *x, *latent, *combined, *y, *restored;
@@ -57,6 +63,7 @@ typedef struct k3_region_options {
     k3_fault_t    fault;
     const char   *isa;
     k3_weights_t *weights; /* filled, or reused when they fit; must outlive the region */
+    k3_sync_t    *sync;    /* NULL: a barrier before each iteration; must outlive the region */
 } k3_region_options_t;
 
 /* Collective; all ranks leave with the same status. */
@@ -68,7 +75,7 @@ void        k3_region_destroy(k3_region_t *region);
 /* Writes the inputs of an iteration; not timed. */
 void k3_region_fill(k3_region_t *region, uint64_t payload);
 
-/* One iteration between barriers; afterwards region->spans holds its times. */
+/* One iteration, begun by all ranks together; afterwards region->spans holds its times. */
 k3_status_t k3_region_run(k3_region_t *region, uint64_t payload, k3_error_t *err);
 
 #endif

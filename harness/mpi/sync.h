@@ -48,7 +48,7 @@ void k3_sync_quality(const k3_sync_t *sync, k3_sync_quality_t *quality);
  * us (0 or more). More than K3_SYNC_LATE_US counts as late. */
 #define K3_SYNC_LATE_US 5.0
 double k3_sync_start(k3_sync_t *sync);
-/* Tells how late the latest rank was; the next starts are announced earlier if it was. */
+/* Tells how late the latest rank was: the next starts are announced earlier or later for it. */
 void   k3_sync_punctuality(k3_sync_t *sync, double late_us);
 double k3_sync_slack_us(const k3_sync_t *sync); /* from announcement to start */
 

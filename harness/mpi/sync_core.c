@@ -3,7 +3,7 @@
 
 #include "harness/mpi/sync_internal.h"
 
-static const double slack_most = 20e6; /* ns */
+static const double slack_least = 50e3, slack_most = 1e6; /* ns */
 
 double k3_clock_source_at(const k3_clock_source_t *source, uint64_t ticks)
 {
@@ -46,7 +46,7 @@ double k3_sync_wait_until(const k3_clock_source_t *own, double start)
 
 double k3_sync_next_slack(double slack, double late)
 {
-    return late <= 0.0 ? slack : fmin(slack + 2.0 * late, fmax(slack, slack_most));
+    return late > 0.0 ? fmin(slack * 1.25, slack_most) : fmax(slack * 0.995, slack_least);
 }
 
 /* A binomial tree: the lowest bit is cleared. */

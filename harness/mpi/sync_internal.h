@@ -33,7 +33,8 @@ k3_clock_point_t k3_sync_compare(const k3_clock_source_t *own, const k3_sync_pee
 /* Waits until `start` of the own clock; returns how much later it is then, in ns. */
 double k3_sync_wait_until(const k3_clock_source_t *own, double start);
 
-/* The slack after a start at which the latest rank was late by `late`, all in ns. */
+/* The slack after a start at which the latest rank was late by `late` (0: it was not), in ns. Settles
+ * where about one start in 45 is late; waiting for the last one would keep the cores busy for nothing. */
 double k3_sync_next_slack(double slack, double late);
 
 /* The parent in the tree of `count` leaders, or -1. */

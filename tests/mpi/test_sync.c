@@ -76,7 +76,7 @@ static void test_common_start(void)
         }
         k3_sync_punctuality(sync, worst);
     }
-    CHECK(k3_sync_slack_us(sync) >= 100.0 && k3_sync_slack_us(sync) <= 20000.0);
+    CHECK(k3_sync_slack_us(sync) >= 50.0 && k3_sync_slack_us(sync) <= 1000.0);
     k3_sync_close(sync);
 }
 

@@ -10,7 +10,7 @@ typedef struct fixture {
     k3_measurement_t m;
 } fixture_t;
 
-static double samples[8];
+static double samples[8], warm[3] = {90.0, 20.0, 14.0};
 
 static fixture_t fixture_of(const char *backend)
 {
@@ -23,7 +23,7 @@ static fixture_t fixture_of(const char *backend)
     assert_int_equal(k3_work_plan(&f.cell, &f.work, &err), K3_OK);
     k3_memory_plan(&f.cell, 0, &f.memory);
     f.m.iterations = 8;
-    f.m.warmup = 3;
+    f.m.warmup = (k3_warmup_t){3, warm, true};
     f.m.checked = true;
     f.m.matches_plan = true;
     f.m.check.rows_checked = 64;
@@ -45,9 +45,10 @@ static void add_phase(fixture_t *f, k3_phase_t phase, double first, double step)
 
 static json_t *measured_of(fixture_t *f)
 {
-    json_t *json = k3_record_plan(&f->cell, &f->work, &f->memory);
+    json_t              *json = k3_record_plan(&f->cell, &f->work, &f->memory);
+    k3_measure_options_t options = {.check = K3_CHECK_ENDS, .accounting = true};
 
-    k3_record_measured(json, &f->cell, &f->work, &f->m, K3_CHECK_ENDS);
+    k3_record_measured(json, &f->cell, &f->work, &f->m, &options);
     k3_record_status(json, "ok", NULL);
     k3_cell_destroy(&f->cell);
     return json;
