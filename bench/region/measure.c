@@ -114,14 +114,14 @@ void k3_sampler_progress(const k3_sampler_t *s, const char *what, uint64_t n, do
     }
 }
 
-/* When the warm-up missed most of its starts the machine is busy with something else: the ranks would
- * wait for nothing. All ranks know the same. */
+/* When the warm-up missed many of its starts the machine is busy with something else, and a rank that
+ * waits for a start is the first to lose its core. All ranks know the same. */
 static void choose_start(k3_sampler_t *s, k3_measurement_t *out)
 {
     const char *why = s->options->start_reason;
 
     snprintf(out->starts.why, sizeof(out->starts.why), "%s", why != NULL ? why : "asked for");
-    if (s->options->may_fall_back && s->region->sync != NULL && 2 * s->late > out->warmup.n) {
+    if (s->options->may_fall_back && s->region->sync != NULL && 4 * s->late > out->warmup.n) {
         snprintf(out->starts.why, sizeof(out->starts.why),
                  "%llu of %llu common starts of the warm-up were missed",
                  (unsigned long long)s->late, (unsigned long long)out->warmup.n);

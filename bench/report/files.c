@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/plan/phase.h"
+#include "bench/report/doubts.h"
 #include "bench/report/table.h"
 
 static const char *text_of(const json_t *object, const char *name)
@@ -232,6 +233,23 @@ static void md_cell(const json_t *cell, FILE *out)
     fputs(" |\n", out);
 }
 
+static void md_doubts(const json_t *cell, FILE *out)
+{
+    k3_doubts_t doubts;
+    char        backend[32];
+
+    k3_doubts(cell, &doubts);
+    for (size_t i = 0; i < doubts.count; i++) {
+        fputs(i == 0 ? "- " : "; ", out);
+        if (i == 0) {
+            md_text(k3_table_backend(cell, backend, sizeof(backend)), out);
+            fputs(": ", out);
+        }
+        md_text(doubts.text[i], out);
+    }
+    fputs(doubts.count > 0 ? "\n" : "", out);
+}
+
 static void md_record(const json_t *document, FILE *out)
 {
     const json_t *run = json_object_get(document, "run"),
@@ -273,6 +291,7 @@ static void md_record(const json_t *document, FILE *out)
             md_text(text_of(cell, "reason"), out);
             fputs("\n", out);
         }
+        md_doubts(cell, out);
     }
 }
 
