@@ -62,6 +62,11 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"max-seconds", "S", "3", "time limit of the timed iterations of a cell", R},
     {"check", "off|ends|every", "ends", "which iterations are held against the oracle", R},
+    {"rotate", "N", "0",
+     "execute the first N cells after all others (the record keeps their order); another N in "
+     "each\n"
+     "launch evens out what a cell's place does to it",
+     R},
     {"sync", "auto|round|barrier", "auto",
      "how iterations begin: at an agreed moment of the global clock (round) or behind a barrier;\n"
      "auto: round where every rank has a core",

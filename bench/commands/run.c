@@ -25,11 +25,12 @@ typedef struct run {
     k3_weights_t         weights; /* of the last cell */
     k3_fabric_t         *fabric;
     k3_sync_t           *sync;
-    size_t               start; /* of iterations, as asked: auto, round, barrier */
-    json_t              *cells; /* rank 0 */
-    bool                 alone; /* one cell: its refusal ends the command */
-    bool                 rdma;  /* queue pairs between nodes must be carried by RDMA */
-    bool                 wrong; /* a cell failed */
+    size_t               start;  /* of iterations, as asked: auto, round, barrier */
+    uint64_t             rotate; /* cells that are executed after all others */
+    json_t              *cells;  /* rank 0 */
+    bool                 alone;  /* one cell: its refusal ends the command */
+    bool                 rdma;   /* queue pairs between nodes must be carried by RDMA */
+    bool                 wrong;  /* a cell failed */
     char                 run_id[17], started[21], out[256];
     double               timeout;
     int                  argc; /* of the command, before MPI saw them */
@@ -59,6 +60,8 @@ static k3_status_t parse_measure(run_t *run, k3_error_t *err)
                       err) != K3_OK ||
         k3_parse_name("progress", k3_options_get(run->options, "progress"), progress_names,
                       &progress, err) != K3_OK ||
+        k3_parse_u64("rotate", k3_options_get(run->options, "rotate"), 0, UINT32_MAX, &run->rotate,
+                     err) != K3_OK ||
         k3_parse_name("sync", k3_options_get(run->options, "sync"), starts, &run->start, err) !=
             K3_OK ||
         (iters != NULL &&
@@ -391,6 +394,25 @@ static k3_status_t open_sync(run_t *run, k3_error_t *err)
     return K3_OK;
 }
 
+/* Each cell gave one object, in the order of execution. */
+static void order_as_asked(run_t *run)
+{
+    size_t  count = run->requests.count;
+    json_t *ordered = json_array();
+
+    for (size_t i = 0; i < count; i++) {
+        size_t  position = (i + count - run->rotate % count) % count;
+        json_t *cell = json_array_get(run->cells, position);
+
+        if (json_is_array(json_object_get(cell, "phases"))) {
+            json_object_set_new(cell, "position", json_integer((json_int_t)position));
+        }
+        json_array_append(ordered, cell);
+    }
+    json_decref(run->cells);
+    run->cells = ordered;
+}
+
 static k3_status_t run_cells(run_t *run, k3_error_t *err)
 {
     run->cells = json_array();
@@ -403,7 +425,10 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
         return err->status;
     }
     for (size_t i = 0; i < run->requests.count && err->status == K3_OK; i++) {
-        run_cell(run, &run->requests.items[i], err);
+        run_cell(run, &run->requests.items[(i + run->rotate) % run->requests.count], err);
+    }
+    if (run->world.rank == 0 && err->status == K3_OK) {
+        order_as_asked(run);
     }
     return err->status;
 }

@@ -43,6 +43,7 @@ static void sampler_free(k3_sampler_t *s)
     }
     k3_free(s->kept);
     k3_free(s->unbooked);
+    k3_free(s->gap);
     k3_free(s->headline_max);
     k3_free(s->scratch);
     k3_spans_global_close(&s->global);
@@ -63,7 +64,8 @@ static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error
     }
     n = n > K3_WARMUP_MOST ? n : K3_WARMUP_MOST;
     if (k3_alloc("samples", n, sizeof(double), &s->headline_max, err) != K3_OK ||
-        k3_alloc("samples", n, sizeof(double), &s->scratch, err) != K3_OK ||
+        k3_alloc("samples", 2 * n, sizeof(double), &s->scratch, err) != K3_OK ||
+        k3_alloc("gaps", n, sizeof(double), &s->gap, err) != K3_OK ||
         k3_alloc("samples", n, sizeof(double), &s->unbooked, err) != K3_OK ||
         k3_alloc("waits", peers, sizeof(k3_wait_t), &s->kept, err) != K3_OK ||
         k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
@@ -80,9 +82,11 @@ void k3_sampler_iterate(k3_sampler_t *s)
     k3_error_t err = K3_ERROR_INIT;
 
     k3_region_fill(s->region, s->payload);
+    s->last_gap = k3_clock_us(k3_clock_now() - s->last_end);
     if (k3_region_run(s->region, s->payload, &err) != K3_OK) {
         k3_world_die(s->region->world, &err);
     }
+    s->last_end = k3_clock_now();
     s->payload++;
 }
 
@@ -187,6 +191,7 @@ static void store(k3_sampler_t *s, uint64_t n, k3_starts_t *starts)
     k3_spans_global_note(&s->global, spans, n);
     s->headline_max[n] = k3_sampler_headline(s, &late);
     s->timed_us += s->headline_max[n];
+    s->gap[n] = s->last_gap;
     if (s->region->sync != NULL && late > K3_SYNC_LATE_US) {
         starts->late_at[starts->late++] = (uint32_t)n;
         starts->late_max_us = fmax(starts->late_max_us, late);
@@ -268,6 +273,7 @@ static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err
     out->headline = s->headline;
     describe_starts(s, &out->starts);
     k3_trend(s->headline_max, n, s->scratch, &out->trend);
+    k3_idle_judge(s->headline_max, s->gap, n, s->scratch, &out->idle);
     k3_instrument_judge(s, n, &out->instrument, err);
     for (int p = K3_PHASE_DISPATCH; p < K3_PHASE_COUNT; p++) {
         /* local[] was read by k3_collect: its room is free. */

@@ -7,6 +7,7 @@
 #define K3_REGION_MEASURE_H
 
 #include "bench/plan/traffic.h"
+#include "bench/region/idle.h"
 #include "bench/region/oracle.h"
 #include "bench/region/region.h"
 #include "bench/region/span.h"
@@ -82,6 +83,7 @@ typedef struct k3_measurement {
     k3_instrument_t   instrument;
     k3_starts_t       starts;
     k3_trend_t        trend; /* of the headline */
+    k3_idle_t         idle;
     k3_phase_result_t phase[K3_PHASE_COUNT];
     k3_check_t        check; /* of all ranks */
     bool              checked;

@@ -17,6 +17,9 @@ typedef struct k3_sampler {
     double                     *local[K3_PHASE_COUNT]; /* [capacity] this rank's times */
     double                     *headline_max, *scratch;
     uint64_t                    late; /* starts, of the warm-up */
+    double                     *gap;  /* [capacity] before each iteration, us */
+    double                      last_gap;
+    uint64_t                    last_end; /* ticks */
     double                      timed_us;
     k3_spans_global_t           global;
     double                     *unbooked; /* [capacity] headline times with the accounts off */

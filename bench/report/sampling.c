@@ -83,6 +83,21 @@ static json_t *record_trend(const k3_trend_t *t)
     return o;
 }
 
+static json_t *record_idle(const k3_idle_t *idle)
+{
+    json_t *o = json_object();
+
+    k3_set_number(o, "median_us", idle->median_us);
+    k3_set_number(o, "max_us", idle->max_us);
+    k3_set_count(o, "long", idle->long_gaps);
+    if (idle->has_difference) {
+        k3_set_number(o, "difference_pct", idle->pct);
+    } else {
+        k3_set_null(o, "difference_pct", "no gap stands out");
+    }
+    return o;
+}
+
 static json_t *record_instrument(const k3_instrument_t *c)
 {
     json_t *o = json_object();
@@ -120,6 +135,11 @@ void k3_record_sampling(json_t *o, const k3_measurement_t *m, const k3_measure_o
         json_object_set_new(o, "trend", record_trend(&m->trend));
     } else {
         k3_set_null(o, "trend", "fewer than 8 samples");
+    }
+    if (m->idle.valid) {
+        json_object_set_new(o, "idle", record_idle(&m->idle));
+    } else {
+        k3_set_null(o, "idle", "no samples");
     }
     if (m->instrument.valid) {
         json_object_set_new(o, "instrument", record_instrument(&m->instrument));

@@ -6,7 +6,7 @@
 
 #include "bench/region/measure.h"
 
-/* Adds warmup, sync, trend and instrument. */
+/* Adds warmup, sync, trend, idle and instrument. */
 void k3_record_sampling(json_t *object, const k3_measurement_t *m,
                         const k3_measure_options_t *options);
 

@@ -68,8 +68,17 @@ launch 2 run "${cell[@]}" --backend mooncake --sync never --out no.json
 expect_refused 2 'never' 'barrier'
 expect_no_file no.json
 
+# Another order of execution; the record keeps its own.
+launch 2 run "${cell[@]}" --backend mooncake,deepep:ll,mpi --iters 2 --rotate 5 --out rotated.json
+expect_rc 0
+expect_good rotated.json 3
+expect rotated.json '[.cells[] | [name, .position]] == [["mooncake", 1], ["deepep:ll", 2], ["mpi", 0]]'
+
+# What lies between the iterations.
+expect two.json '.cells[].idle | .median_us > 0 and .max_us >= .median_us and (if .long > 0 then .difference_pct != null else .difference_pct == null end)'
+
 # All records, with what a schema cannot say.
 python3 "$source_dir/tests/rules/check_schema.py" "$source_dir/results/schema/k3bench.result.1.schema.json" \
-    two.json unbooked.json slow.json round.json eight.json chain.json wrong.json >schema.txt
+    two.json unbooked.json slow.json round.json eight.json chain.json wrong.json rotated.json >schema.txt
 status=$?
 check "the schema holds: $(head -c 500 schema.txt)" [ "$status" = 0 -o "$status" = 77 ]
