@@ -74,7 +74,7 @@ static void doubt_instrument(const json_t *cell, k3_doubts_t *d)
     const json_t *range = json_object_get(instrument, "ci95_pct");
 
     if (json_is_array(range)) {
-        add(d, "accounts cost %+.1f %% [%+.1f, %+.1f]", number_of(instrument, "difference_pct"),
+        add(d, "accounts cost %+.3g %% [%+.3g, %+.3g]", number_of(instrument, "difference_pct"),
             json_number_value(json_array_get(range, 0)),
             json_number_value(json_array_get(range, 1)));
     }

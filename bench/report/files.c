@@ -86,6 +86,11 @@ static const char *const cell_columns[][COLUMN_TEXTS] = {
     {"dispatch_ratio", "work", "dispatch_ratio"},
     {"routing_hash", "work", "routing_hash"},
     {"buffers_bytes", "memory", "buffers_bytes"},
+    {"sync", "sync", "method"},
+    {"late_starts", "sync", "late"},
+    {"stationary", "trend", "stationary"},
+    {"slope_pct", "trend", "slope_pct"},
+    {"accounts_pct", "instrument", "difference_pct"},
 };
 
 enum { CELL_COLUMNS = sizeof(cell_columns) / sizeof(cell_columns[0]) };

@@ -50,7 +50,7 @@ static void all_of_them(void **state)
     static const char *const want[] = {"not stationary: -12.3 % from begin to end (p 0.0012)",
                                        "late starts: 3 of 40, by 51.2 us at most",
                                        "no span: a clock jumped",
-                                       "accounts cost +1.3 % [-0.3, +2.4]"};
+                                       "accounts cost +1.26 % [-0.31, +2.44]"};
     json_t                  *cell = doubtful_cell();
     k3_doubts_t              d;
 
@@ -75,7 +75,7 @@ static void in_table_and_markdown(void **state)
     assert_non_null(strstr(table, "not stationary: -12.3 %"));
     assert_non_null(strstr(table, "late starts: 3 of 40"));
     assert_non_null(strstr(markdown, "- mooncake: not stationary: -12.3 %"));
-    assert_non_null(strstr(markdown, "accounts cost +1.3 % \\[-0.3, +2.4\\]"));
+    assert_non_null(strstr(markdown, "accounts cost +1.26 % \\[-0.31, +2.44\\]"));
     free(markdown);
     free(table);
     json_decref(document);
