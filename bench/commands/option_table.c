@@ -75,7 +75,7 @@ const k3_option_def_t k3_option_defs[] = {
     {"component", "NAME,...", "region",
      "region, pair (dispatch + combine), dispatch, combine, experts, control (the same messages by "
      "a\n"
-     "bare loop, beside dispatch)",
+     "bare loop, beside dispatch), chain (pairs back to back, without synchronisation)",
      CELL},
     /* how it is measured */
     {"iters", "N", NULL, "timed iterations; default: until --ci-target or --max-seconds", R},
@@ -83,6 +83,15 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"max-seconds", "S", "3", "time limit of the timed iterations of a cell", R},
     {"check", "off|ends|every", "ends", "which iterations are held against the oracle", R},
+    {"rotate", "N", "0",
+     "execute the first N cells after all others (the record keeps their order); another N in "
+     "each\n"
+     "launch evens out what a cell's place does to it",
+     R},
+    {"sync", "auto|round|barrier", "auto",
+     "how iterations begin: at an agreed moment of the global clock (round) or behind a barrier;\n"
+     "auto: round where every rank has a core",
+     R},
     {"accounting", "on|off", "on", "counters and times of each queue pair", R},
     {"isa", "NAME", "auto", "auto, avx2, scalar: which CPU kernels", R},
     {"fault", "SPEC", "none",

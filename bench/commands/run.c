@@ -24,10 +24,13 @@ typedef struct run {
     k3_measure_options_t measure;
     k3_weights_t         weights; /* of the last cell */
     k3_fabric_t         *fabric;
-    json_t              *cells; /* rank 0 */
-    bool                 alone; /* one cell: its refusal ends the command */
-    bool                 rdma;  /* queue pairs between nodes must be carried by RDMA */
-    bool                 wrong; /* a cell failed */
+    k3_sync_t           *sync;
+    size_t               start;  /* of iterations, as asked: auto, round, barrier */
+    uint64_t             rotate; /* cells that are executed after all others */
+    json_t              *cells;  /* rank 0 */
+    bool                 alone;  /* one cell: its refusal ends the command */
+    bool                 rdma;   /* queue pairs between nodes must be carried by RDMA */
+    bool                 wrong;  /* a cell failed */
     char                 run_id[17], started[21], out[256];
     double               timeout;
     int                  argc; /* of the command, before MPI saw them */
@@ -49,6 +52,7 @@ static k3_status_t parse_switch(const run_t *run, const char *name, bool *on, k3
 static k3_status_t parse_measure(run_t *run, k3_error_t *err)
 {
     const char              *iters = k3_options_get(run->options, "iters");
+    static const char *const starts[] = {"auto", "round", "barrier", NULL};
     size_t                   check, progress;
     static const char *const progress_names[] = {"auto", "off", NULL};
 
@@ -56,6 +60,10 @@ static k3_status_t parse_measure(run_t *run, k3_error_t *err)
                       err) != K3_OK ||
         k3_parse_name("progress", k3_options_get(run->options, "progress"), progress_names,
                       &progress, err) != K3_OK ||
+        k3_parse_u64("rotate", k3_options_get(run->options, "rotate"), 0, UINT32_MAX, &run->rotate,
+                     err) != K3_OK ||
+        k3_parse_name("sync", k3_options_get(run->options, "sync"), starts, &run->start, err) !=
+            K3_OK ||
         (iters != NULL &&
          k3_parse_u64("iters", iters, 1, 1u << 20, &run->measure.iters, err) != K3_OK) ||
         k3_parse_double("ci-target", k3_options_get(run->options, "ci-target"), 0.01, 100.0,
@@ -112,6 +120,7 @@ static k3_status_t parse_region(run_t *run, k3_error_t *err)
                                           &run->region.call_timeout, err) != K3_OK)) {
         return err->status;
     }
+    run->measure.accounting = run->region.accounting;
     run->region.isa = k3_kernels_isa_names[isa];
     run->region.order_rounds = 64;
     run->region.weights = &run->weights;
@@ -291,7 +300,7 @@ static void record_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work
         run->wrong = true;
     } else {
         if (run->world.rank == 0) {
-            k3_record_measured(object, cell, work, m, run->measure.check);
+            k3_record_measured(object, cell, work, m, &run->measure);
         }
         judge(run, object, m);
     }
@@ -386,6 +395,47 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
 
 /* --- the launch ------------------------------------------------------------------------------ */
 
+/* Opens the global clock and decides how iterations begin. A rank without a core of its own cannot be
+ * at a given place at a given time: a barrier then. */
+static k3_status_t open_sync(run_t *run, k3_error_t *err)
+{
+    enum { AUTO, ROUND };
+    int crowded = run->world.oversubscribed;
+
+    if (k3_sync_open(&run->world, &run->sync, err) != K3_OK) {
+        return err->status;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, run->world.comm);
+    run->measure.sync = run->sync;
+    run->measure.may_fall_back = run->start == AUTO;
+    run->measure.start_reason = run->start != AUTO ? "asked for"
+                                : crowded          ? "ranks outnumber cores"
+                                                   : "every rank has a core";
+    if (run->start == ROUND || (run->start == AUTO && !crowded)) {
+        run->region.sync = run->sync;
+    }
+    return K3_OK;
+}
+
+/* Each cell gave one object, in the order of execution. */
+static void order_as_asked(run_t *run)
+{
+    size_t  count = run->requests.count;
+    json_t *ordered = json_array();
+
+    for (size_t i = 0; i < count; i++) {
+        size_t  position = (i + count - run->rotate % count) % count;
+        json_t *cell = json_array_get(run->cells, position);
+
+        if (json_is_array(json_object_get(cell, "phases"))) {
+            json_object_set_new(cell, "position", json_integer((json_int_t)position));
+        }
+        json_array_append(ordered, cell);
+    }
+    json_decref(run->cells);
+    run->cells = ordered;
+}
+
 static k3_status_t run_cells(run_t *run, k3_error_t *err)
 {
     run->cells = json_array();
@@ -394,8 +444,14 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
         return k3_world_agree(&run->world, err);
     }
     run->region.fabric = run->fabric;
+    if (open_sync(run, err) != K3_OK) {
+        return err->status;
+    }
     for (size_t i = 0; i < run->requests.count && err->status == K3_OK; i++) {
-        run_cell(run, &run->requests.items[i], err);
+        run_cell(run, &run->requests.items[(i + run->rotate) % run->requests.count], err);
+    }
+    if (run->world.rank == 0 && err->status == K3_OK) {
+        order_as_asked(run);
     }
     return err->status;
 }
@@ -437,6 +493,7 @@ static k3_status_t report(run_t *run, k3_error_t *err)
 static void close_run(run_t *run)
 {
     k3_weights_destroy(&run->weights);
+    k3_sync_close(run->sync);
     if (run->fabric != NULL) {
         k3_fabric_close(run->fabric);
     }

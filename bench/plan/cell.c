@@ -13,7 +13,7 @@
 enum { DEFAULT_RANKS_PER_NODE = 8 };
 
 const char *const k3_component_names[] = {"region",  "pair",    "dispatch", "combine",
-                                          "experts", "control", NULL};
+                                          "experts", "control", "chain",    NULL};
 
 static const char *const generation_names[] = {"k3", "stock", NULL};
 static const char *const fabric_names[] = {"ib", "roce", NULL};

@@ -19,7 +19,8 @@ typedef enum k3_component {
     K3_COMPONENT_DISPATCH, /* each behind a barrier of its own */
     K3_COMPONENT_COMBINE,
     K3_COMPONENT_EXPERTS, /* expert_mlp alone, on rows as dispatched */
-    K3_COMPONENT_CONTROL  /* the same messages by a bare loop, without bookkeeping */
+    K3_COMPONENT_CONTROL, /* the same messages by a bare loop, without bookkeeping */
+    K3_COMPONENT_CHAIN    /* pairs back to back, without synchronisation between them */
 } k3_component_t;
 extern const char *const k3_component_names[];
 

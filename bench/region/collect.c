@@ -297,7 +297,7 @@ static k3_status_t collect_lanes(const k3_region_t *r, k3_qps_t *qps, k3_measure
     if (k3_world_agree(r->world, err) == K3_OK) {
         k3_error_t mismatch = K3_ERROR_INIT;
 
-        own = list_lanes(&p, qps, out->iterations, rows, &mismatch);
+        own = list_lanes(&p, qps, out->iterations * r->pairs, rows, &mismatch);
         k3_world_agree(r->world, &mismatch);
         out->has_lanes = true;
         out->mismatch = mismatch;

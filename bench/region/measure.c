@@ -1,37 +1,21 @@
 #include "bench/region/measure.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench/region/collect.h"
-#include "bench/region/verify.h"
+#include "bench/region/sampler.h"
 #include "harness/base/memory.h"
 
 const char *const k3_check_mode_names[] = {"off", "ends", "every", NULL};
 
 enum {
-    WARMUP_MIN = 2,
-    WARMUP_MAX = 50,
     ITERATIONS_MIN = 10,
     ITERATIONS_MAX = 20000 /* when a target decides */
 };
-
-static const double warmup_seconds = 0.2;
-
-typedef struct sampler {
-    k3_region_t                *region;
-    const k3_measure_options_t *options;
-    k3_verify_t                 verify;
-    k3_phase_t                  headline;
-    uint64_t                    payload, capacity;
-    double                     *local[K3_PHASE_COUNT]; /* [capacity] this rank's times */
-    k3_overlap_us_t            *overlap;               /* [capacity]; NULL: nothing overlaps */
-    double                     *headline_max, *scratch;
-    double                      timed_us;
-    k3_error_t                  trapped;
-} sampler_t;
 
 static k3_phase_t headline_of(k3_component_t component)
 {
@@ -45,33 +29,50 @@ static k3_phase_t headline_of(k3_component_t component)
         return K3_PHASE_COMBINE;
     case K3_COMPONENT_EXPERTS:
         return K3_PHASE_EXPERT_MLP;
+    case K3_COMPONENT_CHAIN:
+        return K3_PHASE_CHAIN;
     default:
         return K3_PHASE_PAIR;
     }
 }
 
-static void sampler_free(sampler_t *s)
+static void sampler_free(k3_sampler_t *s)
 {
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
         k3_free(s->local[p]);
     }
     k3_free(s->overlap);
+    k3_free(s->kept);
+    k3_free(s->unbooked);
+    k3_free(s->gap);
     k3_free(s->headline_max);
     k3_free(s->scratch);
+    k3_spans_global_close(&s->global);
     k3_verify_close(&s->verify);
 }
 
-static k3_status_t sampler_open(sampler_t *s, k3_error_t *err)
+static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err)
 {
-    s->capacity = s->options->iters != 0 ? s->options->iters : ITERATIONS_MAX;
+    uint64_t n = s->options->iters != 0 ? s->options->iters : ITERATIONS_MAX;
+    uint64_t peers = (uint64_t)K3_TRAFFIC_COUNT * s->region->cell->layout.tp;
+
+    s->capacity = n;
     s->headline = headline_of(s->region->cell->component);
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
-        if (k3_alloc("samples", s->capacity, sizeof(double), &s->local[p], err) != K3_OK) {
+        if (k3_alloc("samples", n, sizeof(double), &s->local[p], err) != K3_OK) {
             return err->status;
         }
     }
-    if (k3_alloc("samples", s->capacity, sizeof(double), &s->headline_max, err) != K3_OK ||
-        k3_alloc("samples", s->capacity, sizeof(double), &s->scratch, err) != K3_OK) {
+    n = n > K3_WARMUP_MOST ? n : K3_WARMUP_MOST;
+    if (k3_alloc("samples", n, sizeof(double), &s->headline_max, err) != K3_OK ||
+        k3_alloc("samples", 2 * n, sizeof(double), &s->scratch, err) != K3_OK ||
+        k3_alloc("gaps", n, sizeof(double), &s->gap, err) != K3_OK ||
+        k3_alloc("samples", n, sizeof(double), &s->unbooked, err) != K3_OK ||
+        k3_alloc("waits", peers, sizeof(k3_wait_t), &s->kept, err) != K3_OK ||
+        k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
+        k3_alloc("warm-up samples", K3_WARMUP_MOST, sizeof(double), &out->warmup.samples, err) !=
+            K3_OK ||
+        k3_spans_global_open(&s->global, s->options->sync, s->region, s->capacity, err) != K3_OK) {
         return err->status;
     }
     if (s->region->ops->fused != NULL &&
@@ -82,7 +83,7 @@ static k3_status_t sampler_open(sampler_t *s, k3_error_t *err)
 }
 
 /* A rank that a limit has stopped goes on with the steps of the harness: here all learn of it. */
-static void find_trapped(sampler_t *s)
+static void find_trapped(k3_sampler_t *s)
 {
     const k3_region_t *r = s->region;
     const k3_error_t  *own = r->limit_s > 0.0 ? r->ops->trapped(r->engine) : NULL;
@@ -93,46 +94,64 @@ static void find_trapped(sampler_t *s)
     }
 }
 
-/* One iteration with fresh inputs. Another rank waits inside it, so a fault cannot be agreed on. */
-static void iterate(sampler_t *s)
+void k3_sampler_iterate(k3_sampler_t *s)
 {
     k3_error_t err = K3_ERROR_INIT;
 
     k3_region_fill(s->region, s->payload);
+    s->last_gap = k3_clock_us(k3_clock_now() - s->last_end);
     if (k3_region_run(s->region, s->payload, &err) != K3_OK) {
         k3_world_die(s->region->world, &err);
     }
+    s->last_end = k3_clock_now();
     s->payload++;
     find_trapped(s);
 }
 
-static bool rank0_says(const sampler_t *s, bool yes)
+static double own_time(const k3_sampler_t *s, int phase)
 {
-    int answer = yes;
-
-    MPI_Bcast(&answer, 1, MPI_INT, 0, s->region->world->comm);
-    return answer != 0;
+    return k3_clock_us(s->region->spans.ticks[phase]) / s->region->pairs;
 }
 
-/* --- warm-up --------------------------------------------------------------------------------- */
-
-static uint64_t warm_up(sampler_t *s)
+double k3_sampler_headline(k3_sampler_t *s, double *late_us)
 {
-    double us = 0.0;
+    double own[2] = {own_time(s, s->headline), s->region->late_us}, all[2];
 
-    do {
-        iterate(s);
-        us += k3_clock_us(s->region->spans.ticks[s->headline]);
-        if (s->trapped.status == K3_OK && s->payload == 1 && s->options->check != K3_CHECK_OFF) {
-            k3_verify_all(&s->verify, s->payload - 1);
-        }
-    } while (s->trapped.status == K3_OK &&
-             rank0_says(s, s->payload < WARMUP_MIN ||
-                               (us < warmup_seconds * 1e6 && s->payload < WARMUP_MAX)));
-    return s->payload;
+    MPI_Allreduce(own, all, 2, MPI_DOUBLE, MPI_MAX, s->region->world->comm);
+    if (s->region->sync != NULL) {
+        k3_sync_punctuality(s->region->sync, all[1]);
+    }
+    if (late_us != NULL) {
+        *late_us = all[1];
+    }
+    return all[0];
 }
 
-static void forget_warm_up(sampler_t *s)
+void k3_sampler_progress(const k3_sampler_t *s, const char *what, uint64_t n, double us)
+{
+    if (s->options->progress && s->region->world->rank == 0 && isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r\033[K%s  %s %llu  last %.1f us", s->region->cell->profile->name, what,
+                (unsigned long long)n, us);
+        fflush(stderr);
+    }
+}
+
+/* When the warm-up missed many of its starts the machine is busy with something else, and a rank that
+ * waits for a start is the first to lose its core. All ranks know the same. */
+static void choose_start(k3_sampler_t *s, k3_measurement_t *out)
+{
+    const char *why = s->options->start_reason;
+
+    snprintf(out->starts.why, sizeof(out->starts.why), "%s", why != NULL ? why : "asked for");
+    if (s->options->may_fall_back && s->region->sync != NULL && 4 * s->late > out->warmup.n) {
+        snprintf(out->starts.why, sizeof(out->starts.why),
+                 "%llu of %llu common starts of the warm-up were missed",
+                 (unsigned long long)s->late, (unsigned long long)out->warmup.n);
+        s->region->sync = NULL;
+    }
+}
+
+static void forget_warm_up(k3_sampler_t *s)
 {
     k3_region_t *r = s->region;
     k3_qps_t    *qps = r->ops->qps(r->engine);
@@ -147,7 +166,7 @@ static void forget_warm_up(sampler_t *s)
 
 /* --- timed iterations ------------------------------------------------------------------------ */
 
-static bool target_reached(sampler_t *s, uint64_t n)
+static bool target_reached(k3_sampler_t *s, uint64_t n)
 {
     k3_summary_t sum;
 
@@ -161,7 +180,7 @@ static bool target_reached(sampler_t *s, uint64_t n)
 
 /* Rank 0 decides for all. The interval is looked at when the count has grown by an eighth, so that
  * looking stays cheap. */
-static bool enough(sampler_t *s, uint64_t n, uint64_t *next_look)
+static bool enough(k3_sampler_t *s, uint64_t n, uint64_t *next_look)
 {
     if (n >= s->capacity) {
         return true;
@@ -179,14 +198,16 @@ static bool enough(sampler_t *s, uint64_t n, uint64_t *next_look)
     return target_reached(s, n);
 }
 
-static void store(sampler_t *s, uint64_t n)
+static void store(k3_sampler_t *s, uint64_t n, k3_starts_t *starts)
 {
     const k3_spans_t *spans = &s->region->spans;
-    double            own = k3_clock_us(spans->ticks[s->headline]);
+    double            late;
 
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
-        s->local[p][n] = spans->used[p] ? k3_clock_us(spans->ticks[p]) : -1.0;
+        s->local[p][n] = spans->used[p] ? own_time(s, p) : -1.0;
     }
+    k3_spans_global_note(&s->global, spans, n);
+    s->headline_max[n] = k3_sampler_headline(s, &late);
     if (s->overlap != NULL) {
         s->overlap[n] = (k3_overlap_us_t){
             .dispatch = k3_clock_us(spans->overlap.dispatch),
@@ -195,22 +216,17 @@ static void store(sampler_t *s, uint64_t n)
             .span = k3_clock_us(spans->overlap.span),
         };
     }
-    MPI_Allreduce(&own, &s->headline_max[n], 1, MPI_DOUBLE, MPI_MAX, s->region->world->comm);
     s->timed_us += s->headline_max[n];
-}
-
-static void show_progress(const sampler_t *s, uint64_t n)
-{
-    if (s->options->progress && s->region->world->rank == 0 && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K%s  iteration %llu  last %.1f us", s->region->cell->profile->name,
-                (unsigned long long)n, s->headline_max[n - 1]);
-        fflush(stderr);
+    s->gap[n] = s->last_gap;
+    if (s->region->sync != NULL && late > K3_SYNC_LATE_US) {
+        starts->late_at[starts->late++] = (uint32_t)n;
+        starts->late_max_us = fmax(starts->late_max_us, late);
     }
 }
 
 /* In mode `ends` one row of the iterations 1, 2, 4, 8, ... is checked too, another one each time.
  */
-static void check_iteration(sampler_t *s, uint64_t n, bool last)
+static void check_iteration(k3_sampler_t *s, uint64_t n, bool last)
 {
     if (s->options->check == K3_CHECK_EVERY || (s->options->check == K3_CHECK_ENDS && last)) {
         k3_verify_all(&s->verify, s->payload - 1);
@@ -219,44 +235,100 @@ static void check_iteration(sampler_t *s, uint64_t n, bool last)
     }
 }
 
-static uint64_t sample(sampler_t *s, k3_measurement_t *out)
+/* Rank 0 says what comes next, for all. */
+enum { GO_ON, COMPARE_CLOCKS, STOP };
+
+static int what_next(k3_sampler_t *s, uint64_t n, uint64_t *next_look)
+{
+    int next = GO_ON;
+
+    if (s->region->world->rank == 0) {
+        next = enough(s, n, next_look)                                     ? STOP
+               : s->options->sync != NULL && k3_sync_due(s->options->sync) ? COMPARE_CLOCKS
+                                                                           : GO_ON;
+    }
+    MPI_Bcast(&next, 1, MPI_INT, 0, s->region->world->comm);
+    return next;
+}
+
+static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
 {
     uint64_t n = 0, next_look = ITERATIONS_MIN;
-    bool     last;
+    int      next;
 
     do {
-        uint64_t calls = k3_alloc_calls();
+        uint64_t calls;
 
-        iterate(s);
+        if (k3_instrument_due(s, n)) {
+            k3_instrument_iterate(s, &out->instrument);
+        }
+        calls = k3_alloc_calls();
+        k3_sampler_iterate(s);
         out->timed_allocations += k3_alloc_calls() - calls;
         if (s->trapped.status != K3_OK) {
             break;
         }
-        store(s, n++);
-        show_progress(s, n);
-        last = rank0_says(s, enough(s, n, &next_look));
-        check_iteration(s, n, last);
-    } while (!last);
+        store(s, n++, &out->starts);
+        k3_sampler_progress(s, "iteration", n, s->headline_max[n - 1]);
+        next = what_next(s, n, &next_look);
+        check_iteration(s, n, next == STOP);
+        if (next == COMPARE_CLOCKS) {
+            k3_spans_global_place(&s->global, n);
+        }
+    } while (next != STOP);
     if (s->options->progress && s->region->world->rank == 0 && isatty(STDERR_FILENO)) {
         fprintf(stderr, "\r\033[K");
     }
     return n;
 }
 
+/* --- results --------------------------------------------------------------------------------- */
+
+static void describe_starts(const k3_sampler_t *s, k3_starts_t *starts)
+{
+    starts->common = s->region->sync != NULL;
+    starts->slack_us = starts->common ? k3_sync_slack_us(s->region->sync) : 0.0;
+    starts->compared = s->options->sync != NULL;
+    if (starts->compared) {
+        k3_sync_quality(s->options->sync, &starts->clock);
+        starts->clock.error = s->global.error_us; /* the worst while this cell was measured */
+    }
+}
+
+static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err)
+{
+    uint64_t n = out->iterations;
+
+    out->headline = s->headline;
+    describe_starts(s, &out->starts);
+    k3_trend(s->headline_max, n, s->scratch, &out->trend);
+    k3_idle_judge(s->headline_max, s->gap, n, s->scratch, &out->idle);
+    k3_instrument_judge(s, n, &out->instrument, err);
+    for (int p = K3_PHASE_DISPATCH; p < K3_PHASE_COUNT; p++) {
+        /* local[] was read by k3_collect: its room is free. */
+        k3_spans_global_collect(&s->global, s->region->world, (k3_phase_t)p, n, s->region->pairs,
+                                s->local[p], s->scratch, &out->phase[p].span);
+    }
+    return k3_world_agree(s->region->world, err);
+}
+
 k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
                        k3_measurement_t *out, k3_error_t *err)
 {
-    sampler_t s = {.region = region, .options = options, .trapped = K3_ERROR_INIT};
+    k3_sampler_t s = {.region = region, .options = options, .trapped = K3_ERROR_INIT};
 
     memset(out, 0, sizeof(*out));
-    sampler_open(&s, err);
+    sampler_open(&s, out, err);
     if (k3_world_agree(region->world, err) == K3_OK) {
         out->limit_s = region->limit_s;
-        out->warmup = warm_up(&s);
+        k3_warm_up(&s, &out->warmup);
         if (s.trapped.status == K3_OK) {
             forget_warm_up(&s);
+            choose_start(&s, out);
+            k3_spans_global_place(&s.global, 0);
             region->timed_from = s.payload + 1;
             out->iterations = sample(&s, out);
+            k3_spans_global_place(&s.global, out->iterations);
         }
         out->trapped = s.trapped;
     }
@@ -264,9 +336,14 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
         out->checked = options->check != K3_CHECK_OFF;
         k3_watchdog_tick("gathering the results", 0);
         k3_verify_merge(&s.verify, &out->check);
-        k3_collect(region, s.local, s.overlap, out, err);
+        if (k3_collect(region, s.local, s.overlap, out, err) == K3_OK) {
+            judge(&s, out, err);
+        }
     }
     sampler_free(&s);
+    if (err->status != K3_OK) {
+        k3_measurement_free(out);
+    }
     return err->status;
 }
 
@@ -278,5 +355,7 @@ void k3_measurement_free(k3_measurement_t *m)
     k3_free(m->masks);
     k3_free(m->lanes);
     k3_free(m->waits);
+    k3_free(m->starts.late_at);
+    k3_free(m->warmup.samples);
     memset(m, 0, sizeof(*m));
 }

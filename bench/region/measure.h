@@ -1,15 +1,18 @@
 /* Sampling: warm-up, timed iterations, checks, and what comes out for the whole launch.
  *
- * Every iteration is entered through a barrier and gets its own payload. A phase's sample is the
+ * Every iteration is entered by all ranks together and gets its own payload. A phase's sample is the
  * maximum over the ranks of the time that the rank spent in it. Checks and the writing of inputs
  * lie outside the timed spans. */
 #ifndef K3_REGION_MEASURE_H
 #define K3_REGION_MEASURE_H
 
 #include "bench/plan/traffic.h"
+#include "bench/region/idle.h"
 #include "bench/region/oracle.h"
 #include "bench/region/region.h"
+#include "bench/region/span.h"
 #include "harness/base/stats.h"
+#include "harness/base/trend.h"
 
 typedef enum k3_check_mode { K3_CHECK_OFF, K3_CHECK_ENDS, K3_CHECK_EVERY } k3_check_mode_t;
 extern const char *const k3_check_mode_names[]; /* "off", "ends", "every", NULL */
@@ -20,14 +23,44 @@ typedef struct k3_measure_options {
     double          ci_target;   /* half width of the median's interval over the median, percent */
     double          max_seconds; /* of timed iterations, checks not counted; used when iters is 0 */
     bool            progress;    /* one line on a terminal, rank 0 */
+    bool            accounting;  /* of the queue pairs, as the region was made */
+    k3_sync_t      *sync;        /* the global clock; NULL: no spans */
+    const char     *start_reason;  /* why iterations begin as they do; for the record */
+    bool            may_fall_back; /* to a barrier, when many common starts are missed */
 } k3_measure_options_t;
 
 typedef struct k3_phase_result {
-    bool         present;
-    double      *samples; /* [iterations] at rank 0: us, maximum over ranks; owned */
-    k3_summary_t summary;
-    int          slowest_rank; /* the slowest one most often */
+    bool             present;
+    double          *samples; /* [iterations] at rank 0: us, maximum over ranks; owned */
+    k3_summary_t     summary;
+    int              slowest_rank; /* the slowest one most often */
+    k3_span_result_t span;
 } k3_phase_result_t;
+
+/* Samples of the headline before the timed iterations; the first one is the cold start. */
+typedef struct k3_warmup {
+    uint64_t n;
+    double  *samples; /* [n] us, owned */
+    bool     steady;  /* else it ended at a limit */
+} k3_warmup_t;
+
+/* Headline with the accounts of the queue pairs against without. */
+typedef struct k3_instrument {
+    uint64_t on, off; /* iterations */
+    bool     valid, has_range;
+    double   pct, low_pct, high_pct; /* Hodges-Lehmann shift over the median without */
+} k3_instrument_t;
+
+/* How the iterations began. */
+typedef struct k3_starts {
+    bool              common; /* at a common start; else behind a barrier */
+    char              why[96];
+    uint32_t         *late_at; /* [late] iterations in which a rank was late; owned */
+    uint64_t          late;
+    double            late_max_us, slack_us;
+    bool              compared; /* the clocks were */
+    k3_sync_quality_t clock;
+} k3_starts_t;
 
 typedef struct k3_lane_row {
     int32_t  phase, src, dst, qp, kind;
@@ -62,7 +95,13 @@ typedef struct k3_mask_row {
 
 /* Complete at rank 0; the other ranks hold status, iterations and check. */
 typedef struct k3_measurement {
-    uint64_t          iterations, warmup;
+    uint64_t          iterations;
+    k3_phase_t        headline;
+    k3_warmup_t       warmup;
+    k3_instrument_t   instrument;
+    k3_starts_t       starts;
+    k3_trend_t        trend; /* of the headline */
+    k3_idle_t         idle;
     k3_phase_result_t phase[K3_PHASE_COUNT];
     k3_check_t        check; /* of all ranks */
     bool              checked;

@@ -105,7 +105,8 @@ void k3_oracle_limits(const k3_cell_t *cell, bool stand_in, k3_oracle_limits_t *
 static bool has_stand_in(const k3_cell_t *cell)
 {
     return cell->component == K3_COMPONENT_PAIR || cell->component == K3_COMPONENT_DISPATCH ||
-           cell->component == K3_COMPONENT_COMBINE || cell->component == K3_COMPONENT_CONTROL;
+           cell->component == K3_COMPONENT_COMBINE || cell->component == K3_COMPONENT_CONTROL ||
+           cell->component == K3_COMPONENT_CHAIN;
 }
 
 double k3_oracle_tolerance(const k3_cell_t *cell, k3_stage_t stage)

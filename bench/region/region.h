@@ -6,6 +6,7 @@
 #include "bench/plan/buffers.h"
 #include "bench/region/collectives.h"
 #include "bench/region/weights.h"
+#include "harness/mpi/sync.h"
 
 enum { K3_DEAD_MAX = 16 };
 
@@ -27,6 +28,8 @@ typedef struct k3_fault {
     {                                                                                              \
         .stall_rank = -1, .stall_phase = -1, .dead_phase = -1, .corrupt_rank = -1, .slow_src = -1  \
     }
+
+enum { K3_CHAIN_PAIRS = 8 }; /* of one iteration of the component chain */
 
 typedef struct k3_region {
     const k3_cell_t       *cell;
@@ -56,6 +59,9 @@ typedef struct k3_region {
                                  without the work space of the dense library */
     bool          stand_in;        /* the component's experts are y = x * factor */
     float        *factors;         /* [local experts] */
+    unsigned      pairs;           /* dispatches of an iteration that are booked */
+    k3_sync_t    *sync;            /* iterations begin at a common start; NULL: behind a barrier */
+    double        late_us;         /* how much later this rank began the last one */
 
     /* Where the values of the last iteration lie; NULL: the component does not make them. */
     uint16_t *x, *latent, *combined, *y, *restored;
@@ -71,6 +77,7 @@ typedef struct k3_region_options {
     double        call_timeout; /* 0: the profile's, where a rank is to die */
     const char   *isa;
     k3_weights_t *weights; /* filled, or reused when they fit; must outlive the region */
+    k3_sync_t    *sync;    /* NULL: a barrier before each iteration; must outlive the region */
 } k3_region_options_t;
 
 /* How long a call of this cell waits for a rank before it masks it or is trapped, in seconds; 0: for
@@ -87,7 +94,7 @@ void        k3_region_destroy(k3_region_t *region);
 /* Writes the inputs of an iteration; not timed. */
 void k3_region_fill(k3_region_t *region, uint64_t payload);
 
-/* One iteration between barriers; afterwards region->spans holds its times. */
+/* One iteration, begun by all ranks together; afterwards region->spans holds its times. */
 k3_status_t k3_region_run(k3_region_t *region, uint64_t payload, k3_error_t *err);
 
 #endif

@@ -212,6 +212,8 @@ k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
     region->world = world;
     region->ops = k3_engine_find(cell->profile->engine);
     region->fault = options->fault;
+    region->sync = options->sync;
+    region->pairs = cell->component == K3_COMPONENT_CHAIN ? K3_CHAIN_PAIRS : 1;
     region->stand_in =
         cell->component != K3_COMPONENT_REGION && cell->component != K3_COMPONENT_EXPERTS;
     region->limit_s = k3_region_limit(cell, options);

@@ -4,6 +4,7 @@
 
 #include "bench/plan/phase.h"
 #include "bench/report/cellview.h"
+#include "bench/report/doubts.h"
 
 static const char *text_of(const json_t *object, const char *name)
 {
@@ -85,6 +86,11 @@ static const char *const cell_columns[][COLUMN_TEXTS] = {
     {"dispatch_ratio", "work", "dispatch_ratio"},
     {"routing_hash", "work", "routing_hash"},
     {"buffers_bytes", "memory", "buffers_bytes"},
+    {"sync", "sync", "method"},
+    {"late_starts", "sync", "late"},
+    {"stationary", "trend", "stationary"},
+    {"slope_pct", "trend", "slope_pct"},
+    {"accounts_pct", "instrument", "difference_pct"},
 };
 
 enum { CELL_COLUMNS = sizeof(cell_columns) / sizeof(cell_columns[0]) };
@@ -247,6 +253,23 @@ static void md_pattern(const json_t *cell, FILE *out)
     }
 }
 
+static void md_doubts(const json_t *cell, FILE *out)
+{
+    k3_doubts_t doubts;
+    char        backend[32];
+
+    k3_doubts(cell, &doubts);
+    for (size_t i = 0; i < doubts.count; i++) {
+        fputs(i == 0 ? "- " : "; ", out);
+        if (i == 0) {
+            md_text(k3_cell_backend(cell, backend, sizeof(backend)), out);
+            fputs(": ", out);
+        }
+        md_text(doubts.text[i], out);
+    }
+    fputs(doubts.count > 0 ? "\n" : "", out);
+}
+
 static void md_record(const json_t *document, FILE *out)
 {
     const json_t *run = json_object_get(document, "run"),
@@ -289,6 +312,7 @@ static void md_record(const json_t *document, FILE *out)
             fputs("\n", out);
         }
         md_pattern(cell, out);
+        md_doubts(cell, out);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "bench/report/pattern.h"
 #include "bench/report/record.h"
+#include "bench/report/sampling.h"
 #include "bench/report/values.h"
 
 static json_t *number(double value)
@@ -98,6 +99,23 @@ static json_t *record_phase(const char *name, const k3_phase_result_t *p)
     return o;
 }
 
+/* From the first rank's begin to the last one's end, beside the maximum of the ranks' own times. */
+static void add_span(json_t *o, const k3_span_result_t *span)
+{
+    json_t *s = json_object();
+
+    if (!span->valid) {
+        k3_set_null(o, "span",
+                    span->reason[0] != '\0' ? span->reason : "the clocks were not compared");
+        json_decref(s);
+        return;
+    }
+    k3_set_text(s, "reduction", "last end less first begin over ranks per iteration");
+    k3_set_count(s, "n", span->summary.n);
+    add_summary(s, &span->summary);
+    json_object_set_new(o, "span", s);
+}
+
 static bool is_headline(int phase)
 {
     return phase >= K3_PHASE_DISPATCH;
@@ -121,6 +139,7 @@ static json_t *record_phases(const k3_measurement_t *m)
                 json_array_append_new(samples, number(m->phase[p].samples[i]));
             }
             json_object_set_new(o, "samples", samples);
+            add_span(o, &m->phase[p].span);
         }
         json_array_append_new(phases, o);
     }
@@ -320,7 +339,7 @@ static void set_pattern(json_t *o, const k3_cell_t *cell)
 }
 
 void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
-                        const k3_measurement_t *m, k3_check_mode_t mode)
+                        const k3_measurement_t *m, const k3_measure_options_t *options)
 {
     static const char *const reasons[] = {"check_reason",   "phases_reason", "rates_reason",
                                           "overlap_reason", "qps_reason",    "waits_reason"};
@@ -328,8 +347,8 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         json_object_del(o, reasons[i]);
     }
-    json_object_set_new(o, "warmup", count(m->warmup));
-    json_object_set_new(o, "check", record_check(cell, m, mode));
+    k3_record_sampling(o, m, options);
+    json_object_set_new(o, "check", record_check(cell, m, options->check));
     json_object_set_new(o, "phases", record_phases(m));
     json_object_set_new(o, "rates", record_rates(cell, work, m));
     if (m->overlap.present) {

@@ -18,7 +18,7 @@ json_t *k3_record_plan(const k3_cell_t *cell, const k3_work_t *work, const k3_me
 
 /* Adds what was measured. */
 void k3_record_measured(json_t *object, const k3_cell_t *cell, const k3_work_t *work,
-                        const k3_measurement_t *m, k3_check_mode_t mode);
+                        const k3_measurement_t *m, const k3_measure_options_t *options);
 
 /* "ok", "degraded", "failed", "unsupported", "skipped"; reason may be NULL. */
 void k3_record_status(json_t *object, const char *status, const char *reason);

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "bench/report/doubts.h"
+
 static const char *text_of(const json_t *object, const char *name)
 {
     const char *text = json_string_value(json_object_get(object, name));
@@ -459,6 +461,16 @@ static void note_pattern(notes_t *n, const json_t *cell)
          100.0 * json_number_value(json_object_get(pattern, "share")), text_of(pattern, "phase"));
 }
 
+static void note_doubts(notes_t *n, const json_t *cell)
+{
+    k3_doubts_t doubts;
+
+    k3_doubts(cell, &doubts);
+    for (size_t i = 0; i < doubts.count; i++) {
+        note(n, "%s", doubts.text[i]);
+    }
+}
+
 static void print_notes(const json_t *cell, FILE *out)
 {
     char    backend[32];
@@ -469,6 +481,7 @@ static void print_notes(const json_t *cell, FILE *out)
     note_choices(&n, cell);
     note_imbalance(&n, cell);
     note_transport(&n, cell);
+    note_doubts(&n, cell);
     fprintf(out, "\n");
 }
 

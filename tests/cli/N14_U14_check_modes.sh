@@ -23,8 +23,8 @@ expect_good short.json 3
 launch 1 "${one[@]}" --out long.json
 expect_rc 0
 expect_good long.json 3
-expect short.json '.cells[] | .warmup == 2'
-expect long.json '.cells[] | .warmup > 2'
+expect short.json '.cells[] | .warmup.n == 2'
+expect long.json '.cells[] | .warmup.n > 2'
 # What is counted is counted in the timed iterations only.
 for file in short.json long.json; do
     expect "$file" 'of("mooncake") | [waits | select(.phase == "dispatch") | .count] | add == 5 * 32'

@@ -56,6 +56,25 @@ def beyond_schema(document):
                 yield "%s: min, median, p95, p99, max are not in order" % name
             if phase["ci95"] and not phase["ci95"][0] <= phase["median"] <= phase["ci95"][1]:
                 yield "%s: the median is outside its interval" % name
+            span = phase.get("span")
+            # Each rank's own time lies inside, up to what the clocks may be off.
+            error = 2 * ((cell["sync"]["clock"] or {}).get("error_us", 0)) if span else 0
+            if span and phase["n"] != span["n"]:
+                yield "%s/span: n is %d" % (name, span["n"])
+            if span and span["median"] + error < phase["median"] * (1 - 1e-6):
+                yield "%s/span: shorter than the time of a rank" % name
+            if span and error > 0.1 * span["median"]:
+                yield "%s/span: not withheld" % name
+        sync, warmup = cell.get("sync"), cell.get("warmup")
+        if sync and sync["late"] is not None and sync["late"] != len(sync["late_iterations"]):
+            yield "%s/sync: late is %d" % (where, sync["late"])
+        if warmup and warmup["n"] != len(warmup["samples"]):
+            yield "%s/warmup: %d samples" % (where, len(warmup["samples"]))
+        instrument = cell.get("instrument")
+        if instrument and instrument["ci95_pct"]:
+            low, high = instrument["ci95_pct"]
+            if not low <= instrument["difference_pct"] <= high:
+                yield "%s/instrument: the difference is outside its interval" % where
         qps = cell.get("qps")
         if qps and len(qps["rows"]) != qps["lanes_kept"]:
             yield "%s/qps: %d rows, lanes_kept is %d" % (where, len(qps["rows"]), qps["lanes_kept"])
@@ -96,6 +115,9 @@ def changes(document):
         yield change("a phase in ms", lambda d: first(d, "phases")["phases"][0].update(unit="ms"))
         yield change("a wrong cell without the first wrong row",
                      lambda d: first(d, "phases")["check"].update(state="wrong", first_wrong=None))
+        yield change("no starts", lambda d: first(d, "phases").pop("sync"))
+        yield change("a trend without its p", lambda d: first(d, "phases").update(trend={"stationary": True}))
+        yield change("a span of a part", lambda d: first(d, "phases")["phases"][0].update(name="router", span=None))
         yield change("results of a planned cell", lambda d: first(d, "phases").update(status="planned"))
     if first(document, "overlap"):
         yield change("an overlap without its span", lambda d: first(d, "overlap")["overlap"].pop("span_us"))

@@ -10,7 +10,7 @@ typedef struct fixture {
     k3_measurement_t m;
 } fixture_t;
 
-static double samples[8];
+static double samples[8], warm[3] = {90.0, 20.0, 14.0};
 
 static fixture_t fixture_of(const char *backend)
 {
@@ -23,7 +23,7 @@ static fixture_t fixture_of(const char *backend)
     assert_int_equal(k3_work_plan(&f.cell, &f.work, &err), K3_OK);
     k3_memory_plan(&f.cell, 0, &f.memory);
     f.m.iterations = 8;
-    f.m.warmup = 3;
+    f.m.warmup = (k3_warmup_t){3, warm, true};
     f.m.checked = true;
     f.m.matches_plan = true;
     f.m.check.rows_checked = 64;
@@ -45,9 +45,10 @@ static void add_phase(fixture_t *f, k3_phase_t phase, double first, double step)
 
 static json_t *measured_of(fixture_t *f)
 {
-    json_t *json = k3_record_plan(&f->cell, &f->work, &f->memory);
+    json_t              *json = k3_record_plan(&f->cell, &f->work, &f->memory);
+    k3_measure_options_t options = {.check = K3_CHECK_ENDS, .accounting = true};
 
-    k3_record_measured(json, &f->cell, &f->work, &f->m, K3_CHECK_ENDS);
+    k3_record_measured(json, &f->cell, &f->work, &f->m, &options);
     k3_record_status(json, "ok", NULL);
     k3_cell_destroy(&f->cell);
     return json;
@@ -427,10 +428,61 @@ static void test_errors_that_are_not_finite(void **state)
     json_decref(cell);
 }
 
+/* How it was sampled; what could not be had is null with its reason. */
+static void test_sampling(void **state)
+{
+    uint32_t  late[] = {2, 5};
+    fixture_t f = fixture_of("mooncake");
+    json_t   *cell;
+
+    (void)state;
+    add_phase(&f, K3_PHASE_REGION, 10.0, 1.0);
+    f.m.has_lanes = true;
+    cell = measured_of(&f);
+    assert_int_equal(int_at(cell, "warmup.n"), 3);
+    assert_true(json_number_value(at(cell, "warmup.first_call_us")) == 90.0);
+    assert_string_equal(text_at(cell, "warmup.ended"), "steady");
+    assert_string_equal(text_at(cell, "sync.method"), "barrier");
+    assert_true(json_is_null(at(cell, "sync.late")));
+    assert_true(json_is_null(at(cell, "trend")));
+    assert_true(json_is_null(at(cell, "instrument")));
+    assert_true(strlen(text_at(cell, "trend_reason")) > 0);
+    assert_true(strlen(text_at(cell, "instrument_reason")) > 0);
+    assert_nulls_have_reasons(at(cell, "sync"), "sync");
+    assert_nulls_have_reasons(at(cell, "phases"), "phases");
+    json_decref(cell);
+
+    f = fixture_of("mooncake");
+    add_phase(&f, K3_PHASE_REGION, 10.0, 1.0);
+    f.m.phase[K3_PHASE_REGION].span.valid = true;
+    f.m.phase[K3_PHASE_REGION].span.summary = f.m.phase[K3_PHASE_REGION].summary;
+    f.m.starts = (k3_starts_t){.common = true,
+                               .late_at = late,
+                               .late = 2,
+                               .late_max_us = 7.5,
+                               .slack_us = 100.0,
+                               .compared = true,
+                               .clock = {.error = 0.5}};
+    f.m.trend = (k3_trend_t){true, 0.1, 0.12, 0.001};
+    f.m.instrument = (k3_instrument_t){.on = 8, .off = 2, .valid = true, .pct = 1.5};
+    cell = measured_of(&f);
+    assert_string_equal(text_at(cell, "sync.method"), "round");
+    assert_int_equal(int_at(cell, "sync.late"), 2);
+    assert_int_equal(json_array_size(at(cell, "sync.late_iterations")), 2);
+    assert_true(json_number_value(at(cell, "sync.clock.error_us")) == 0.5);
+    assert_true(json_is_false(at(cell, "trend.stationary")));
+    assert_int_equal(int_at(cell, "instrument.n_off"), 2);
+    assert_true(json_is_null(at(cell, "instrument.ci95_pct"))); /* too few */
+    assert_true(json_number_value(at(named(at(cell, "phases"), "region", NULL), "span.median")) ==
+                13.5);
+    json_decref(cell);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_sampling),
         cmocka_unit_test(test_S15_few_samples),
         cmocka_unit_test(test_U13_no_samples),
         cmocka_unit_test(test_N16_rates),

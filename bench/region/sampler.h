@@ -1,0 +1,48 @@
+/* What the parts of the sampling share. */
+#ifndef K3_REGION_SAMPLER_H
+#define K3_REGION_SAMPLER_H
+
+#include "bench/region/measure.h"
+#include "bench/region/span.h"
+#include "bench/region/verify.h"
+
+enum { K3_WARMUP_LEAST = 2, K3_WARMUP_MOST = 256 };
+
+typedef struct k3_sampler {
+    k3_region_t                *region;
+    const k3_measure_options_t *options;
+    k3_verify_t                 verify;
+    k3_phase_t                  headline;
+    uint64_t                    payload, capacity;
+    double                     *local[K3_PHASE_COUNT]; /* [capacity] this rank's times */
+    k3_overlap_us_t            *overlap;               /* [capacity]; NULL: nothing overlaps */
+    double                     *headline_max, *scratch;
+    uint64_t                    late; /* starts, of the warm-up */
+    double                     *gap;  /* [capacity] before each iteration, us */
+    double                      last_gap;
+    uint64_t                    last_end; /* ticks */
+    double                      timed_us;
+    k3_error_t                  trapped; /* a rank has run into the limit of a call */
+    k3_spans_global_t           global;
+    double                     *unbooked; /* [capacity] headline times with the accounts off */
+    k3_wait_t                  *kept;     /* the waits of all peers, while accounts are off */
+} k3_sampler_t;
+
+/* One iteration with inputs of its own. Another rank waits inside it, so a fault cannot be agreed on. */
+void k3_sampler_iterate(k3_sampler_t *s);
+/* Headline time of the last iteration, us: the maximum over ranks. *late_us: by how much the latest rank
+ * missed the start; NULL: not wanted. Collective. */
+double k3_sampler_headline(k3_sampler_t *s, double *late_us);
+void   k3_sampler_progress(const k3_sampler_t *s, const char *what, uint64_t n, double us);
+
+/* Rounds of 1, 1, 2, 4, ... iterations. Ends when a round is complete, the headline has taken long
+ * enough, and the round's samples do not move; or at the limits of time and number. */
+void k3_warm_up(k3_sampler_t *s, k3_warmup_t *warmup);
+
+/* One iteration in seven more with the accounts off, apart from the samples. */
+bool        k3_instrument_due(const k3_sampler_t *s, uint64_t n);
+void        k3_instrument_iterate(k3_sampler_t *s, k3_instrument_t *instrument);
+k3_status_t k3_instrument_judge(const k3_sampler_t *s, uint64_t n, k3_instrument_t *instrument,
+                                k3_error_t *err);
+
+#endif

@@ -1,0 +1,45 @@
+#include "harness/base/trend.h"
+
+#include "bench/region/sampler.h"
+
+static const double enough_us = 0.2e6, most_us = 1e6;
+
+/* The last round is the second half of all. */
+static bool is_steady(const k3_sampler_t *s, const k3_warmup_t *w)
+{
+    k3_trend_t trend;
+
+    k3_trend(w->samples + w->n / 2, w->n - w->n / 2, s->scratch, &trend);
+    return !k3_trend_moves(&trend);
+}
+
+/* All ranks see the same samples and come to the same end. `us` is without the first call, which says
+ * nothing about the others; the limit of time is for all. */
+static bool is_over(const k3_sampler_t *s, k3_warmup_t *w, double us)
+{
+    bool round_complete = (w->n & (w->n - 1)) == 0;
+
+    if (w->n < K3_WARMUP_LEAST) {
+        return false;
+    }
+    w->steady = round_complete && us >= enough_us && is_steady(s, w);
+    return w->steady || us + w->samples[0] >= most_us || w->n == K3_WARMUP_MOST;
+}
+
+void k3_warm_up(k3_sampler_t *s, k3_warmup_t *w)
+{
+    double us = 0.0, late;
+
+    w->n = 0;
+    do {
+        k3_sampler_iterate(s);
+        w->samples[w->n] = k3_sampler_headline(s, &late);
+        s->late += s->region->sync != NULL && late > K3_SYNC_LATE_US;
+        us += w->n == 0 ? 0.0 : w->samples[w->n];
+        w->n++;
+        k3_sampler_progress(s, "warm-up", w->n, w->samples[w->n - 1]);
+        if (s->trapped.status == K3_OK && w->n == 1 && s->options->check != K3_CHECK_OFF) {
+            k3_verify_all(&s->verify, s->payload - 1);
+        }
+    } while (s->trapped.status == K3_OK && !is_over(s, w, us));
+}

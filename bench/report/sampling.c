@@ -1,0 +1,149 @@
+#include "bench/report/sampling.h"
+
+#include "bench/report/values.h"
+
+static json_t *record_warmup(const k3_warmup_t *w)
+{
+    json_t *o = json_object(), *samples = json_array();
+
+    k3_set_count(o, "n", w->n);
+    if (w->n > 0) {
+        k3_set_number(o, "first_call_us", w->samples[0]);
+    } else {
+        k3_set_null(o, "first_call_us", "no warm-up");
+    }
+    k3_set_text(o, "ended", w->steady ? "steady" : "limit");
+    for (uint64_t i = 0; i < w->n; i++) {
+        json_array_append_new(samples, k3_json_number(w->samples[i]));
+    }
+    json_object_set_new(o, "samples", samples);
+    return o;
+}
+
+/* --- starts and clocks ----------------------------------------------------------------------- */
+
+static json_t *record_clock(const k3_sync_quality_t *q)
+{
+    json_t *o = json_object();
+
+    k3_set_number(o, "error_us", q->error);
+    k3_set_number(o, "residual_us", q->residual);
+    k3_set_number(o, "round_trip_us", q->round_trip);
+    k3_set_number(o, "predicted_off_us", q->predicted);
+    k3_set_number(o, "drift_ppm", q->drift_ppm);
+    k3_set_count(o, "comparisons", q->fits);
+    k3_set_count(o, "steps", q->steps);
+    return o;
+}
+
+static json_t *record_late(const k3_starts_t *starts)
+{
+    json_t *late = json_array();
+
+    for (uint64_t i = 0; i < starts->late; i++) {
+        json_array_append_new(late, json_integer(starts->late_at[i]));
+    }
+    return late;
+}
+
+static json_t *record_sync(const k3_starts_t *starts)
+{
+    static const char *const of_rounds[] = {"late", "late_max_us", "late_iterations", "slack_us"};
+    json_t                  *o = json_object();
+
+    k3_set_text(o, "method", starts->common ? "round" : "barrier");
+    k3_set_text(o, "why", starts->why[0] != '\0' ? starts->why : "asked for");
+    for (size_t i = 0; i < sizeof(of_rounds) / sizeof(of_rounds[0]) && !starts->common; i++) {
+        k3_set_null(o, of_rounds[i], "a barrier has no moment that can be missed");
+    }
+    if (starts->common) {
+        k3_set_count(o, "late", starts->late);
+        k3_set_number(o, "late_max_us", starts->late_max_us);
+        json_object_set_new(o, "late_iterations", record_late(starts));
+        k3_set_number(o, "slack_us", starts->slack_us);
+    }
+    if (starts->compared) {
+        json_object_set_new(o, "clock", record_clock(&starts->clock));
+    } else {
+        k3_set_null(o, "clock", "the clocks were not compared");
+    }
+    return o;
+}
+
+/* --- doubts ---------------------------------------------------------------------------------- */
+
+static json_t *record_trend(const k3_trend_t *t)
+{
+    json_t *o = json_object();
+
+    k3_set_number(o, "halves_pct", 100.0 * t->halves);
+    k3_set_number(o, "slope_pct", 100.0 * t->slope);
+    k3_set_number(o, "p", t->p);
+    k3_set_bool(o, "stationary", !k3_trend_moves(t));
+    return o;
+}
+
+static json_t *record_idle(const k3_idle_t *idle)
+{
+    json_t *o = json_object();
+
+    k3_set_number(o, "median_us", idle->median_us);
+    k3_set_number(o, "max_us", idle->max_us);
+    k3_set_count(o, "long", idle->long_gaps);
+    if (idle->has_difference) {
+        k3_set_number(o, "difference_pct", idle->pct);
+    } else {
+        k3_set_null(o, "difference_pct", "no gap stands out");
+    }
+    return o;
+}
+
+static json_t *record_instrument(const k3_instrument_t *c)
+{
+    json_t *o = json_object();
+
+    k3_set_count(o, "n_on", c->on);
+    k3_set_count(o, "n_off", c->off);
+    k3_set_number(o, "difference_pct", c->pct);
+    if (c->has_range) {
+        json_object_set_new(
+            o, "ci95_pct",
+            json_pack("[o, o]", k3_json_number(c->low_pct), k3_json_number(c->high_pct)));
+    } else {
+        k3_set_null(o, "ci95_pct", "too few iterations");
+    }
+    return o;
+}
+
+static const char *why_no_instrument(const k3_measurement_t *m, const k3_measure_options_t *options)
+{
+    if (!m->has_lanes) {
+        return "no queue pairs, no accounts";
+    }
+    if (!options->accounting) {
+        return "accounting is off";
+    }
+    return m->phase[K3_PHASE_UNBOOKED].present ? "see the phase dispatch_unbooked"
+                                               : "no iteration was left for it";
+}
+
+void k3_record_sampling(json_t *o, const k3_measurement_t *m, const k3_measure_options_t *options)
+{
+    json_object_set_new(o, "warmup", record_warmup(&m->warmup));
+    json_object_set_new(o, "sync", record_sync(&m->starts));
+    if (m->trend.valid) {
+        json_object_set_new(o, "trend", record_trend(&m->trend));
+    } else {
+        k3_set_null(o, "trend", "fewer than 8 samples");
+    }
+    if (m->idle.valid) {
+        json_object_set_new(o, "idle", record_idle(&m->idle));
+    } else {
+        k3_set_null(o, "idle", "no samples");
+    }
+    if (m->instrument.valid) {
+        json_object_set_new(o, "instrument", record_instrument(&m->instrument));
+    } else {
+        k3_set_null(o, "instrument", why_no_instrument(m, options));
+    }
+}
