@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness/base/memory.h"
 #include "harness/record/document.h"
 
 enum { BUCKETS = 256, TEXT_MOST = 1 << 30 };
@@ -19,7 +19,8 @@ typedef enum want { WANT_NOT, WANT_MEMBER, WANT_WHOLE, WANT_LIST } want_t;
 
 typedef struct filter {
     const k3_wanted_t *wanted;
-    bool               likely[BUCKETS]; /* a name with this hash is wanted */
+    const char        *first[BUCKETS]; /* the wanted name with this hash, if there is one */
+    bool               more[BUCKETS];  /* there are several */
 } filter_t;
 
 static unsigned bucket_of(const char *name, size_t length)
@@ -32,7 +33,10 @@ static unsigned bucket_of(const char *name, size_t length)
 static void add_names(filter_t *f, const char *const *names)
 {
     for (; *names != NULL; names++) {
-        f->likely[bucket_of(*names, strlen(*names))] = true;
+        unsigned bucket = bucket_of(*names, strlen(*names));
+
+        f->more[bucket] = f->first[bucket] != NULL;
+        f->first[bucket] = *names;
     }
 }
 
@@ -54,7 +58,10 @@ static bool is_in(const char *const *names, const char *name, size_t length)
 /* A name with an escape in it is none of ours. */
 static want_t want_of(const filter_t *f, const char *name, size_t length)
 {
-    if (length == 0 || !f->likely[bucket_of(name, length)]) {
+    unsigned bucket = length > 0 ? bucket_of(name, length) : 0;
+
+    if (length == 0 || f->first[bucket] == NULL ||
+        (!f->more[bucket] && !is_text(f->first[bucket], name, length))) {
         return WANT_NOT;
     }
     if (is_in(f->wanted->names, name, length)) {
@@ -328,21 +335,24 @@ static bool read_all(int fd, char *text, size_t size)
 static json_t *read_brief(int fd, const k3_wanted_t *wanted)
 {
     struct stat facts;
-    char       *text = NULL;
+    char       *text;
     size_t      size, length;
     json_t     *document = NULL;
-    k3_error_t  unused = K3_ERROR_INIT;
 
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > TEXT_MOST) {
         return NULL;
     }
     size = (size_t)facts.st_size;
-    if (k3_alloc("text of a document", size + 1, 1, &text, &unused) == K3_OK &&
-        read_all(fd, text, size)) {
+    /* Pages of its own: a large block that comes and goes makes the allocator tidy up each time. */
+    text = mmap(NULL, size + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (text == MAP_FAILED) {
+        return NULL;
+    }
+    if (read_all(fd, text, size)) {
         length = k3_brief_text(text, size, wanted);
         document = length > 0 ? json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL) : NULL;
     }
-    k3_free(text);
+    (void)munmap(text, size + 1);
     return document;
 }
 
