@@ -20,6 +20,7 @@ typedef enum want { WANT_NOT, WANT_MEMBER, WANT_WHOLE, WANT_LIST } want_t;
 typedef struct filter {
     const k3_wanted_t *wanted;
     const char        *first[BUCKETS]; /* the wanted name with this hash, if there is one */
+    want_t             want[BUCKETS];  /* ... and how */
     bool               more[BUCKETS];  /* there are several */
 } filter_t;
 
@@ -30,13 +31,15 @@ static unsigned bucket_of(const char *name, size_t length)
            BUCKETS;
 }
 
-static void add_names(filter_t *f, const char *const *names)
+static void add_names(filter_t *f, const char *const *names, want_t want)
 {
     for (; *names != NULL; names++) {
         unsigned bucket = bucket_of(*names, strlen(*names));
 
         f->more[bucket] = f->first[bucket] != NULL;
         f->first[bucket] = *names;
+        f->want[bucket] =
+            f->wanted->list != NULL && strcmp(*names, f->wanted->list) == 0 ? WANT_LIST : want;
     }
 }
 
@@ -60,9 +63,11 @@ static want_t want_of(const filter_t *f, const char *name, size_t length)
 {
     unsigned bucket = length > 0 ? bucket_of(name, length) : 0;
 
-    if (length == 0 || f->first[bucket] == NULL ||
-        (!f->more[bucket] && !is_text(f->first[bucket], name, length))) {
+    if (length == 0 || f->first[bucket] == NULL) {
         return WANT_NOT;
+    }
+    if (!f->more[bucket]) {
+        return is_text(f->first[bucket], name, length) ? f->want[bucket] : WANT_NOT;
     }
     if (is_in(f->wanted->names, name, length)) {
         return f->wanted->list != NULL && is_text(f->wanted->list, name, length) ? WANT_LIST
@@ -308,8 +313,8 @@ size_t k3_brief_text(char *text, size_t length, const k3_wanted_t *wanted)
     filter_t f = {.wanted = wanted};
     copy_t   c = {.at = text, .end = text + length, .start = text, .out = text};
 
-    add_names(&f, wanted->names);
-    add_names(&f, wanted->whole);
+    add_names(&f, wanted->names, WANT_MEMBER);
+    add_names(&f, wanted->whole, WANT_WHOLE);
     text[length] = '\0';
     return take_text(&c, text + length, &f) ? (size_t)(c.out - text) : 0;
 }
