@@ -103,15 +103,18 @@ void k3_comparison_add(k3_comparison_t *c, k3_side_t side, const json_t *record)
     const json_t *cells = json_object_get(record, "cells"), *cell;
     size_t        i;
 
-    json_object_set(c->machines[side], text_of(fingerprint, "key"),
-                    json_object_get(fingerprint, "stable"));
+    if (json_object_get(c->machines[side], text_of(fingerprint, "key")) == NULL) {
+        json_object_set(c->machines[side], text_of(fingerprint, "key"),
+                        json_object_get(fingerprint, "stable"));
+    }
     json_array_foreach(cells, i, cell)
     {
         json_t *entry = entry_of(c, cell);
         json_t *hash = json_object_get(json_object_get(cell, "work"), "routing_hash");
 
         add_time(c, side, cell, entry);
-        if (json_is_string(hash)) {
+        if (json_is_string(hash) &&
+            !json_equal(hash, json_object_get(json_object_get(entry, "hash"), side_names[side]))) {
             json_object_set(json_object_get(entry, "hash"), side_names[side], hash);
         }
     }

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness/base/memory.h"
 #include "harness/record/document.h"
 
 enum { BUCKETS = 256, TEXT_MOST = 1 << 30 };
@@ -19,7 +19,9 @@ typedef enum want { WANT_NOT, WANT_MEMBER, WANT_WHOLE, WANT_LIST } want_t;
 
 typedef struct filter {
     const k3_wanted_t *wanted;
-    bool               likely[BUCKETS]; /* a name with this hash is wanted */
+    const char        *first[BUCKETS]; /* the wanted name with this hash, if there is one */
+    want_t             want[BUCKETS];  /* ... and how */
+    bool               more[BUCKETS];  /* there are several */
 } filter_t;
 
 static unsigned bucket_of(const char *name, size_t length)
@@ -29,10 +31,15 @@ static unsigned bucket_of(const char *name, size_t length)
            BUCKETS;
 }
 
-static void add_names(filter_t *f, const char *const *names)
+static void add_names(filter_t *f, const char *const *names, want_t want)
 {
     for (; *names != NULL; names++) {
-        f->likely[bucket_of(*names, strlen(*names))] = true;
+        unsigned bucket = bucket_of(*names, strlen(*names));
+
+        f->more[bucket] = f->first[bucket] != NULL;
+        f->first[bucket] = *names;
+        f->want[bucket] =
+            f->wanted->list != NULL && strcmp(*names, f->wanted->list) == 0 ? WANT_LIST : want;
     }
 }
 
@@ -54,8 +61,13 @@ static bool is_in(const char *const *names, const char *name, size_t length)
 /* A name with an escape in it is none of ours. */
 static want_t want_of(const filter_t *f, const char *name, size_t length)
 {
-    if (length == 0 || !f->likely[bucket_of(name, length)]) {
+    unsigned bucket = length > 0 ? bucket_of(name, length) : 0;
+
+    if (length == 0 || f->first[bucket] == NULL) {
         return WANT_NOT;
+    }
+    if (!f->more[bucket]) {
+        return is_text(f->first[bucket], name, length) ? f->want[bucket] : WANT_NOT;
     }
     if (is_in(f->wanted->names, name, length)) {
         return f->wanted->list != NULL && is_text(f->wanted->list, name, length) ? WANT_LIST
@@ -301,8 +313,8 @@ size_t k3_brief_text(char *text, size_t length, const k3_wanted_t *wanted)
     filter_t f = {.wanted = wanted};
     copy_t   c = {.at = text, .end = text + length, .start = text, .out = text};
 
-    add_names(&f, wanted->names);
-    add_names(&f, wanted->whole);
+    add_names(&f, wanted->names, WANT_MEMBER);
+    add_names(&f, wanted->whole, WANT_WHOLE);
     text[length] = '\0';
     return take_text(&c, text + length, &f) ? (size_t)(c.out - text) : 0;
 }
@@ -328,21 +340,24 @@ static bool read_all(int fd, char *text, size_t size)
 static json_t *read_brief(int fd, const k3_wanted_t *wanted)
 {
     struct stat facts;
-    char       *text = NULL;
+    char       *text;
     size_t      size, length;
     json_t     *document = NULL;
-    k3_error_t  unused = K3_ERROR_INIT;
 
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > TEXT_MOST) {
         return NULL;
     }
     size = (size_t)facts.st_size;
-    if (k3_alloc("text of a document", size + 1, 1, &text, &unused) == K3_OK &&
-        read_all(fd, text, size)) {
+    /* Pages of its own: a large block that comes and goes makes the allocator tidy up each time. */
+    text = mmap(NULL, size + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (text == MAP_FAILED) {
+        return NULL;
+    }
+    if (read_all(fd, text, size)) {
         length = k3_brief_text(text, size, wanted);
         document = length > 0 ? json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL) : NULL;
     }
-    k3_free(text);
+    (void)munmap(text, size + 1);
     return document;
 }
 

@@ -10,8 +10,8 @@
 /* Makes something of one file; called by several threads at a time. */
 typedef k3_status_t (*k3_reader_t)(void *arg, const char *path, json_t **result_p, k3_error_t *err);
 
-/* Takes the result for names[i], or the fault when there is none. It owns neither, and runs in the calling
- * thread, in the order of the list. */
+/* Takes the result for names[i], or the fault when there is none; it owns neither. One call at a time, in the
+ * order of the list, in any of the threads. */
 typedef k3_status_t (*k3_taker_t)(void *arg, size_t i, const json_t *result,
                                   const k3_error_t *fault, k3_error_t *err);
 
