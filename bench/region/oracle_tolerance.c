@@ -12,8 +12,11 @@
  *             the row (weights of about 1/K give terms of about 1/sqrt(K) of the row's rms; half as much
  *             again for unequal weights); where ranks round their own sums, once more, and where the
  *             sums of cp groups are rounded on the way, once more again; and a flip of one
- *             value of the middle. That value is up to 4 times the rms, moves by one step of the middle's
+ *             value of the middle. That value, a product, is up to 5 times the rms, moves by one step of the middle's
  *             format and meets a weight of up to 3.1 times the rms, one of I products.
+ *             Where the middle has scales that are no powers of two (fp8: for 128 values, int8: for all) a
+ *             flip of the largest value of a group, 2^-7.5 of it, moves the scale and with it the codes of
+ *             the values within that distance of a boundary: root(2^-7.5 times the step) of the group.
  *   output    flips of the routed part, the shared part and their sum, each value up to two to three
  *             times the row's rms: 4 * 2^-7
  *
@@ -42,10 +45,23 @@ static double typical_step(k3_format_t format)
         return 0.35;
     case K3_FORMAT_INT8:
     case K3_FORMAT_LOGFMT10: /* 9 octaves over 510 codes */
-        return 0.02;
+        return 0.03;         /* a 32nd of the rms: the largest value is about four times it */
     default:
         return 0x1p-8;
     }
+}
+
+/* What a flip of the largest value of a group does to the middle as a whole. */
+static double scale_flip(const k3_cell_t *cell)
+{
+    k3_format_t middle = cell->runner->recipe.middle;
+    double      group = middle == K3_FORMAT_FP8 ? 128.0 : (double)cell->model.intermediate;
+
+    if (middle != K3_FORMAT_FP8 && middle != K3_FORMAT_INT8) {
+        return 0.0;
+    }
+    return sqrt(0x1p-7 * 0.7 * typical_step(middle) *
+                fmin(1.0, group / (double)cell->model.intermediate));
 }
 
 /* Nothing but the sum can differ, and that by a fused multiply-add. */
@@ -64,16 +80,17 @@ static void combined_limits(const k3_cell_t *cell, k3_oracle_limits_t *limits)
 {
     double share = fmin(1.0, 1.5 / sqrt((double)cell->model.topk));
     double narrow = 1.0 + 16.0 / (double)cell->model.latent; /* few elements, uncertain rms */
-    double one_value = 4.0 * narrow / sqrt((double)cell->model.intermediate);
+    double one_value = 5.0 * narrow / sqrt((double)cell->model.intermediate);
     double middle = typical_step(cell->runner->recipe.middle) * one_value * share;
+    double scale = scale_flip(cell) * share;
     bool   e4m3 = cell->runner->recipe.middle == K3_FORMAT_FP8 ||
                 cell->runner->recipe.middle == K3_FORMAT_MXFP8;
     double flips = cell->dispatch_format == K3_FORMAT_MXFP4 && e4m3 ? 2.0 : 1.0;
     double roundings = sum_roundings(k3_oracle_combine_rule(cell));
 
     limits->element[K3_STAGE_COMBINED] =
-        0.002 + ulp * (1.0 + roundings * share) + 3.1 * flips * middle;
-    limits->row[K3_STAGE_COMBINED] = 0.002 + flips * middle;
+        0.002 + ulp * (1.0 + roundings * share) + 3.1 * fmax(flips * middle, scale);
+    limits->row[K3_STAGE_COMBINED] = 0.002 + fmax(flips * middle, scale);
     if (k3_splits_context(cell) && k3_oracle_combine_rule(cell) == K3_RULE_RANKS) {
         limits->element[K3_STAGE_COMBINED] += ulp * share;
     }

@@ -34,7 +34,7 @@ expect all.json 'of("ascend_fuseep") | select(.tokens.max == 16) | .traffic
     | (has("notify") | not) and .dispatch.messages == 512 and .dispatch.signals == 256
     and .dispatch.bytes_payload == 512 * 260 and .dispatch.bytes_wire == 512 * 288 + 256 * 32
     and .combine.signals == 256 and .combine.bytes_wire == 512 * 512 + 256 * 32'
-expect all.json 'of("megamoe") | [.choices.recipe.runner, .choices.recipe.middle] == ["mega_moe", "mxfp8"]'
+expect all.json 'of("megamoe") | [.choices.recipe.runner, .choices.recipe.middle] == ["megamoe", "mxfp8"]'
 
 # Entries that are not sent, a rank that gets no row, ranks without rows.
 trace gaps.npy '(lambda rows: [[-1] * 4 if r == 77 else [-1 if (r, k) in [(5 * i + 1, i % 4) for i in range(10)] else e for k, e in enumerate(row)] for r, row in enumerate(rows)])([random.sample([e for e in range(32) if e // 4 != 3], 4) for _ in range(128)])'

@@ -98,6 +98,18 @@ static void test_memory(void)
 
 /* Calls A, B, A, B, ... on buffers that are open together. Seeds, and with them all values and the
  * routing, differ, so an accepted signal or row of the other one shows. */
+static void expect_right(const char *backend, const k3_check_t *check, uint64_t rows)
+{
+    if (world.rank == 0 && check->wrong) {
+        fprintf(stderr,
+                "%s: stage %s of row %llu, element %u: wanted %g, got %g; row error %g; %s\n",
+                backend, k3_stage_names[check->first_stage], (unsigned long long)check->first_row,
+                check->first_element, check->first_want, check->first_got,
+                check->max_row_error[check->first_stage], check->diagnosis);
+    }
+    CHECK(!check->wrong && check->rows_checked == rows);
+}
+
 static void interleave(const char *backend_a, uint64_t tokens_a, const char *backend_b,
                        uint64_t tokens_b)
 {
@@ -118,11 +130,11 @@ static void interleave(const char *backend_a, uint64_t tokens_a, const char *bac
         verify(&b);
     }
     check = close_region(&a);
-    CHECK(!check.wrong && check.rows_checked == ROUNDS * rows_of_all(tokens_a));
+    expect_right(backend_a, &check, ROUNDS * rows_of_all(tokens_a));
     run_once(&b); /* b lives on */
     verify(&b);
     check = close_region(&b);
-    CHECK(!check.wrong && check.rows_checked == (ROUNDS + 1) * rows_of_all(tokens_b));
+    expect_right(backend_b, &check, (ROUNDS + 1) * rows_of_all(tokens_b));
 }
 
 static void test_two(void)

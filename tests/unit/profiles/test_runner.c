@@ -86,6 +86,7 @@ static const struct {
     {"uccl", {ON_DEEPEP_V1}},
     {"nccl_ep", {ON_DEEPEP_V1}},
     {"mori:intra", {ON_DEEPEP_V1}},
+    {"mori:intra_pull", {ON_DEEPEP_V1}},
     {"mori:v1", {ON_DEEPEP_V1}},
     {"mori:v1ll", {ON_DEEPEP_V1}},
     {"mori:asyncll", {ON_DEEPEP_V1}},
@@ -129,7 +130,7 @@ static void test_every_pair(void **state)
             }
         }
     }
-    assert_int_equal(seen, 4 * 8 + 10 * 4 + 4 + 1 + 2 + 1 + 1);
+    assert_int_equal(seen, 4 * 8 + 11 * 4 + 4 + 1 + 2 + 1 + 1);
 }
 
 /* --- rows, weights, generation --------------------------------------------------------------- */
