@@ -19,6 +19,7 @@ const char *const k3_stage_names[] = {"x",        "logits", "weights", "latent",
                                       "combined", "output", NULL};
 
 struct k3_oracle {
+    bool                 stand_in; /* no codes that could flip */
     const k3_cell_t     *cell;
     const k3_model_t    *model;
     k3_oracle_limits_t   limits;
@@ -92,6 +93,7 @@ k3_status_t k3_oracle_create(const k3_cell_t *cell, bool stand_in, k3_oracle_t *
     }
     o->cell = cell;
     o->model = m;
+    o->stand_in = stand_in;
     o->batch = batch_size(cell);
     o->width = max_u32(max_u32(m->hidden, m->latent), max_u32(m->shared, m->experts));
     o->dense.model = m;
@@ -237,6 +239,20 @@ static void diagnose(k3_oracle_t *o, size_t i, k3_stage_t stage, size_t n, compa
     }
 }
 
+/* A code of the middle that flips at a value in the tail of its distribution: a little above the limits,
+ * and rare. One row and one in a thousand may be so; a rounding that is missing is in most rows. */
+static bool is_rare_flip(k3_oracle_t *o, k3_stage_t stage, const comparison_t *c)
+{
+    const double tail = 1.3;
+
+    if (o->stand_in || stage != K3_STAGE_COMBINED || c->element > tail * o->limits.element[stage] ||
+        c->row > tail * o->limits.row[stage]) {
+        return false;
+    }
+    o->check->rows_near++;
+    return o->check->rows_near <= 1 + (o->check->rows_checked + o->count) / 1000;
+}
+
 /* Judges want against got of row i of the batch. */
 static void judge(k3_oracle_t *o, size_t i, k3_stage_t stage, size_t n)
 {
@@ -248,7 +264,8 @@ static void judge(k3_oracle_t *o, size_t i, k3_stage_t stage, size_t n)
     if (stage == K3_STAGE_COMBINED || stage == K3_STAGE_OUTPUT) {
         check->max_rel_err = fmax(check->max_rel_err, c.element);
     }
-    if (c.element <= o->limits.element[stage] && c.row <= o->limits.row[stage]) {
+    if ((c.element <= o->limits.element[stage] && c.row <= o->limits.row[stage]) ||
+        is_rare_flip(o, stage, &c)) {
         return;
     }
     o->wrong[i] = true;
@@ -605,6 +622,7 @@ void k3_check_merge(k3_check_t *check, const k3_check_t *other)
         other->wrong && is_first(check, &first, other->first_stage) ? *other : *check;
 
     merged.rows_checked = check->rows_checked + other->rows_checked;
+    merged.rows_near = check->rows_near + other->rows_near;
     merged.rows_wrong = check->rows_wrong + other->rows_wrong;
     merged.wrong = check->wrong || other->wrong;
     merged.max_rel_err = fmax(check->max_rel_err, other->max_rel_err);

@@ -12,7 +12,7 @@
  *             the row (weights of about 1/K give terms of about 1/sqrt(K) of the row's rms; half as much
  *             again for unequal weights); where ranks round their own sums, once more, and where the
  *             sums of cp groups are rounded on the way, once more again; and a flip of one
- *             value of the middle. That value, a product, is up to 5 times the rms, moves by one step of the middle's
+ *             value of the middle. That value, a product, is up to 4 times the rms (and rarely more), moves by one step of the middle's
  *             format and meets a weight of up to 3.1 times the rms, one of I products.
  *             Where the middle has scales that are no powers of two (fp8: for 128 values, int8: for all) a
  *             flip of the largest value of a group, 2^-7.5 of it, moves the scale and with it the codes of
@@ -80,7 +80,7 @@ static void combined_limits(const k3_cell_t *cell, k3_oracle_limits_t *limits)
 {
     double share = fmin(1.0, 1.5 / sqrt((double)cell->model.topk));
     double narrow = 1.0 + 16.0 / (double)cell->model.latent; /* few elements, uncertain rms */
-    double one_value = 5.0 * narrow / sqrt((double)cell->model.intermediate);
+    double one_value = 4.0 * narrow / sqrt((double)cell->model.intermediate);
     double middle = typical_step(cell->runner->recipe.middle) * one_value * share;
     double scale = scale_flip(cell) * share;
     bool   e4m3 = cell->runner->recipe.middle == K3_FORMAT_FP8 ||
