@@ -22,7 +22,7 @@ launch() {
         >/dev/null 2>"$work/err" || { cat "$work/err"; exit 1; }
 }
 
-cell=(--model kimi-k3-mini:E=16,K=4 --backend "mooncake,deepep:ll" --tokens 16 --iters 30)
+cell=(--model "kimi-k3-mini:E=16,K=4" --backend "mooncake,deepep:ll" --tokens 16 --iters 30)
 
 # compared FAULT NAME: LAUNCHES a side in turns, the new side with the fault; leaves $work/NAME.json.
 compared() {

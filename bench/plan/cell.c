@@ -335,7 +335,13 @@ static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, 
     return K3_OK;
 }
 
-/* What the engines of today cannot do. */
+/* Engines that post on queue pairs, in a dispatch of their own. */
+static bool has_lanes(k3_engine_id_t engine)
+{
+    return engine == K3_ENGINE_SLAB || engine == K3_ENGINE_RANKS || engine == K3_ENGINE_RAILS;
+}
+
+/* What the engines cannot do. */
 static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
 {
     const k3_profile_t *p = cell->profile;
@@ -360,12 +366,10 @@ static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
             "%s: dispatch, experts and combine overlap, so there is no component %s alone", p->name,
             k3_component_names[cell->component]);
     }
-    if (p->engine != K3_ENGINE_SLAB && cell->component == K3_COMPONENT_CONTROL) {
-        return k3_fail(
-            err, K3_ERR_UNSUPPORTED,
-            "%s: component control repeats the posts of the slab family's queue pairs, its "
-            "engine is %s",
-            p->name, k3_engine_name(p->engine));
+    if (!has_lanes(p->engine) && cell->component == K3_COMPONENT_CONTROL) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s: component control repeats the posts of queue pairs, engine %s has none",
+                       p->name, k3_engine_name(p->engine));
     }
     if (p->completion == K3_DONE_COUNTING && cell->component == K3_COMPONENT_CONTROL) {
         return k3_fail(err, K3_ERR_UNSUPPORTED,

@@ -276,7 +276,11 @@ static void run_bare(k3_region_t *r, k3_error_t *err)
     k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
 
     k3_span_begin(&r->spans, K3_PHASE_CONTROL);
-    r->ops->control(r->engine, &rows, err);
+    if (r->control != NULL) {
+        k3_control_run(r->control, err);
+    } else {
+        r->ops->control(r->engine, &rows, err);
+    }
     k3_span_end(&r->spans, K3_PHASE_CONTROL);
 }
 

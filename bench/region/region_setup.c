@@ -158,7 +158,10 @@ static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *opti
     uint64_t begin = k3_clock_now();
 
     k3_watchdog_tick("set-up: queue pairs and buffers", 0);
-    r->ops->create(&env, &r->engine, err);
+    if (r->ops->create(&env, &r->engine, err) == K3_OK && r->ops->control == NULL &&
+        r->cell->component == K3_COMPONENT_CONTROL) {
+        k3_control_create(&env, &r->control, err);
+    }
     r->setup_queue_pairs_us = k3_clock_us(k3_clock_now() - begin);
     if (err->status == K3_OK) {
         k3_qps_t *qps = r->ops->qps(r->engine);
@@ -233,6 +236,7 @@ k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
 
 void k3_region_destroy(k3_region_t *r)
 {
+    k3_control_destroy(r->control);
     if (r->engine != NULL) {
         r->ops->destroy(r->engine);
     }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Dead and late ranks by profile: masks, traps, endless waits. F01, F02, F04, F08, P23.
+# Alone.
 . "$(dirname "$0")/lib.sh"
 
 cell=(--model "tiny:E=32,K=4" --dp 2 --nodes-as 2 --seed 7 --check every)
@@ -24,7 +25,7 @@ launch 8 run "${cell[@]}" --backend mooncake,deepep:ll --on-timeout mask --iters
 expect_rc 0
 expect send.json '.cells[] | .status == "degraded" and .check.state == "ok" and .qps.matches_plan'
 expect send.json ".cells[] | [$masks | [.rank, .phase]] | unique == [[3, \"dispatch_wait\"]]"
-expect send.json '.cells[] | .warmup as $w | [.faults.masks | table | .call] | unique == [$w + 2]'
+expect send.json '.cells[] | .warmup.n as $w | [.faults.masks | table | .call] | unique == [$w + 2]'
 
 # F04: late in the first call, which has no limit; then in a later one. What comes late is never counted:
 # the rank stays masked, and every row is checked on both sides.
