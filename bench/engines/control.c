@@ -15,7 +15,7 @@ struct k3_control {
     k3_qps_t         *qps;
     lane_t           *lanes;
     uint64_t          count, capacity;
-    uint64_t          slot; /* bytes of the largest message of any rank */
+    uint64_t          slot;  /* bytes of the largest message of any rank */
     unsigned          width; /* of a signal */
 };
 
@@ -84,8 +84,7 @@ static uint64_t word_at(const k3_control_t *c, int source)
     return k3_mul(c->slot, (uint64_t)c->world->size + 1) + (uint64_t)source * sizeof(uint64_t);
 }
 
-k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control_p,
-                              k3_error_t *err)
+k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control_p, k3_error_t *err)
 {
     k3_control_t   *c = NULL;
     k3_engine_env_t plain = *env;

@@ -32,3 +32,31 @@ k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3
 
     return k3_qps_create(env->fabric, &config, qps_p, err);
 }
+
+bool k3_engine_soft_lanes(const k3_world_t *world, k3_qps_t *qps)
+{
+    int soft = 0;
+
+    for (int peer = 0; peer < world->size; peer++) {
+        soft |= k3_qps_needs_progress(qps, peer);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &soft, 1, MPI_INT, MPI_LOR, world->comm);
+    return soft != 0;
+}
+
+k3_status_t k3_engine_finish_span(k3_qps_t *qps, bool soft, k3_error_t *err)
+{
+    if (soft && err->status == K3_OK && k3_qps_bank_end(qps, err) == K3_OK) {
+        k3_qps_barrier(qps, err);
+    }
+    return err->status;
+}
+
+void k3_wait_note(k3_wait_t *wait, uint64_t ticks)
+{
+    double us = k3_clock_us(ticks);
+
+    wait->sum_us += us;
+    wait->max_us = us > wait->max_us ? us : wait->max_us;
+    wait->count++;
+}

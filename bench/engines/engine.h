@@ -13,6 +13,7 @@
 #ifndef K3_ENGINES_ENGINE_H
 #define K3_ENGINES_ENGINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,8 @@ typedef struct k3_mask {
     uint64_t call;  /* iteration of the cell, from 1, in which the limit passed; 0: not masked */
     int32_t  phase; /* k3_phase_t of the wait */
 } k3_mask_t;
+
+void k3_wait_note(k3_wait_t *wait, uint64_t ticks);
 
 typedef struct k3_engine_env {
     const k3_cell_t    *cell;
@@ -128,6 +131,14 @@ typedef struct k3_engine_ops {
  * QPs to each peer. Collective. */
 k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3_qps_t **qps_p,
                                   k3_error_t *err);
+
+/* Whether some rank has lanes whose puts UCX emulates in software. Collective. */
+bool k3_engine_soft_lanes(const k3_world_t *world, k3_qps_t *qps);
+
+/* The end of a wait. With soft lanes a rank that computes or sits in MPI would keep its peers' data back:
+ * all finish together, and what that takes belongs to the wait. With hardware or mapped memory nothing
+ * is done here. */
+k3_status_t k3_engine_finish_span(k3_qps_t *qps, bool soft, k3_error_t *err);
 
 /* NULL: not built yet. */
 const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine);

@@ -111,15 +111,6 @@ static bool near(float a, float b)
     return a - b < 0.5f && b - a < 0.5f;
 }
 
-static void note_wait(k3_wait_t *wait, uint64_t ticks)
-{
-    double us = k3_clock_us(ticks);
-
-    wait->sum_us += us;
-    wait->max_us = us > wait->max_us ? us : wait->max_us;
-    wait->count++;
-}
-
 /* --- the source ------------------------------------------------------------------------------ */
 
 static void quantize(fused_engine_t *e, const k3_rows_t *rows)
@@ -213,7 +204,7 @@ static void wait_for_expert(fused_engine_t *e, uint32_t local)
             sum += got;
             if (!s->seen[source] && near(got, flag)) {
                 s->seen[source] = 1;
-                note_wait(&waits[source], k3_clock_now() - begin);
+                k3_wait_note(&waits[source], k3_clock_now() - begin);
             }
         }
         if (near(sum, target)) {
@@ -357,7 +348,7 @@ static k3_status_t wait_for_results(fused_engine_t *e, k3_error_t *err)
             sum += got;
             if (!s->seen[x] && near(got, flag)) {
                 s->seen[x] = 1;
-                note_wait(&waits[owner], k3_clock_now() - begin);
+                k3_wait_note(&waits[owner], k3_clock_now() - begin);
                 e->missing--;
             }
         }

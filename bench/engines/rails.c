@@ -129,17 +129,6 @@ static k3_status_t alloc_receiver(rails_engine_t *e, k3_error_t *err)
     return alloc_all(tables, COUNT(tables), err);
 }
 
-static bool any_soft_lane(const rails_engine_t *e)
-{
-    int soft = 0;
-
-    for (int peer = 0; peer < e->env.world->size; peer++) {
-        soft |= k3_qps_needs_progress(e->qps, peer);
-    }
-    MPI_Allreduce(MPI_IN_PLACE, &soft, 1, MPI_INT, MPI_LOR, e->env.world->comm);
-    return soft != 0;
-}
-
 /* Rows are named by 32 bits: rank * M + row. */
 static k3_status_t check_names(const k3_rails_t *r, k3_error_t *err)
 {
@@ -183,7 +172,7 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
         e->returned = e->block + e->rails.returned;
         e->records = e->block + e->rails.send;
     }
-    e->soft = any_soft_lane(e);
+    e->soft = k3_engine_soft_lanes(env->world, e->qps);
     *engine_p = e;
     return K3_OK;
 }
@@ -236,12 +225,7 @@ static void describe_wait(const void *arg, char *text, unsigned size)
 void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
                         uint64_t begin)
 {
-    k3_wait_t *wait = &e->env.waits[traffic][source];
-    double     us = k3_clock_us(k3_clock_now() - begin);
-
-    wait->sum_us += us;
-    wait->max_us = us > wait->max_us ? us : wait->max_us;
-    wait->count++;
+    k3_wait_note(&e->env.waits[traffic][source], k3_clock_now() - begin);
 }
 
 uint64_t k3_rails_take(rails_engine_t *e, uint64_t offset)
@@ -291,14 +275,6 @@ k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_
         }
     }
     k3_watchdog_describe(NULL, NULL);
-    return err->status;
-}
-
-k3_status_t k3_rails_finish(rails_engine_t *e, k3_error_t *err)
-{
-    if (e->soft && err->status == K3_OK && k3_qps_bank_end(e->qps, err) == K3_OK) {
-        k3_qps_barrier(e->qps, err);
-    }
     return err->status;
 }
 
@@ -376,7 +352,7 @@ static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_
     if (err->status == K3_OK && k3_rails_forward(e, err) == K3_OK) {
         k3_rails_receive(e, err);
     }
-    k3_rails_finish(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
     return err->status;
 }

@@ -246,7 +246,7 @@ k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
         return_sums(e);
         k3_rails_wait(e, "sums of nodes", K3_TRAFFIC_COMBINE, true, poll_closing, err);
     }
-    k3_rails_finish(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);

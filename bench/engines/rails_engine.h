@@ -40,7 +40,7 @@ typedef struct rails_engine {
     k3_qps_t       *qps;
     uint8_t        *block;
     uint32_t        rank, node, index; /* index among the ranks of the node */
-    bool            soft; /* some rank has lanes that need their peers' progress: k3_rails_finish */
+    bool soft; /* some rank has lanes that need their peers' progress: k3_engine_finish_span */
 
     /* as origin */
     rails_send_t *list;         /* [N][M] */
@@ -119,10 +119,6 @@ k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_
 
 void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
                         uint64_t begin);
-
-/* Where UCX emulates puts in software, a rank that computes or sits in MPI would keep its peers' data
- * back: all finish together, and what that takes belongs to the wait. */
-k3_status_t k3_rails_finish(rails_engine_t *e, k3_error_t *err);
 
 /* The experts of a record, unchecked. */
 void k3_rails_ids(const rails_engine_t *e, const uint8_t *record, int32_t *ids);

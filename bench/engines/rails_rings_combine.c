@@ -306,7 +306,7 @@ k3_status_t k3_rings_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t 
     if (err->status == K3_OK) {
         k3_rings_loop(e, "results", pass, err);
     }
-    k3_rails_finish(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);

@@ -384,7 +384,7 @@ k3_status_t k3_rings_dispatch(rails_engine_t *e, const k3_rows_t *rows, k3_error
     if (err->status == K3_OK && k3_rings_loop(e, "rows", pass, err) == K3_OK) {
         k3_rails_sort(e, err);
     }
-    k3_rails_finish(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
     return err->status;
 }

@@ -139,7 +139,7 @@ static k3_status_t ranks_create(const k3_engine_env_t *env, void **engine_p, k3_
         return err->status;
     }
     place_areas(e);
-    e->soft = k3_ranks_soft_lanes(e);
+    e->soft = k3_engine_soft_lanes(env->world, e->qps);
     *engine_p = e;
     return K3_OK;
 }

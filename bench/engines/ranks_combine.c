@@ -276,7 +276,7 @@ k3_status_t k3_ranks_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
     if (err->status == K3_OK) {
         wait_for_results(e, err);
     }
-    k3_ranks_finish_span(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);

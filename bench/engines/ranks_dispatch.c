@@ -286,7 +286,7 @@ k3_status_t k3_ranks_dispatch(void *engine, const k3_rows_t *rows, k3_error_t *e
     if (e->g.reserve != K3_NO_AREA) {
         k3_signal_clear64(e->block + e->g.reserve);
     }
-    k3_ranks_finish_span(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
     return err->status;
 }

@@ -98,9 +98,6 @@ k3_status_t k3_ranks_wait(ranks_engine_t *e, const ranks_wait_t *wait, k3_error_
 k3_status_t k3_ranks_barrier(ranks_engine_t *e, k3_traffic_phase_t phase, bool flush,
                              k3_error_t *err);
 
-k3_status_t k3_ranks_finish_span(ranks_engine_t *e, k3_error_t *err);
-bool        k3_ranks_soft_lanes(const ranks_engine_t *e);
-
 /* One signal of the profile's kind and width. */
 void k3_ranks_signal(ranks_engine_t *e, uint32_t peer, uint32_t qp, const k3_words_t *words,
                      uint32_t word, uint64_t value, bool add);

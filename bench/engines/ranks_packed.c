@@ -359,7 +359,7 @@ k3_status_t k3_packed_dispatch(ranks_engine_t *e, const k3_rows_t *rows, k3_erro
         copy_rows(e);
         free_buffer(e, K3_TRAFFIC_DISPATCH, err);
     }
-    k3_ranks_finish_span(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
     return err->status;
 }
@@ -452,7 +452,7 @@ k3_status_t k3_packed_combine(ranks_engine_t *e, const k3_rows_t *rows, uint16_t
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
     free_buffer(e, K3_TRAFFIC_COMBINE, err);
-    k3_ranks_finish_span(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
     return err->status;
 }

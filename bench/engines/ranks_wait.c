@@ -25,15 +25,6 @@ static void describe_wait(const void *arg, char *text, unsigned size)
     }
 }
 
-static void note_wait(k3_wait_t *wait, uint64_t ticks)
-{
-    double us = k3_clock_us(ticks);
-
-    wait->sum_us += us;
-    wait->max_us = us > wait->max_us ? us : wait->max_us;
-    wait->count++;
-}
-
 static uint64_t read_word(const uint8_t *word, uint32_t bytes)
 {
     return bytes == sizeof(uint32_t) ? k3_signal_read32(word) : k3_signal_read64(word);
@@ -63,7 +54,7 @@ static bool look(ranks_engine_t *e, const ranks_wait_t *w, uint32_t i, uint64_t 
         clear_word(word, w->words->bytes);
     }
     if (want > 0) {
-        note_wait(&e->env.waits[w->phase][source_of(e, i)], k3_clock_now() - begin);
+        k3_wait_note(&e->env.waits[w->phase][source_of(e, i)], k3_clock_now() - begin);
     }
     e->seen[i] = 1;
     e->missing--;
@@ -131,26 +122,4 @@ k3_status_t k3_ranks_barrier(ranks_engine_t *e, k3_traffic_phase_t phase, bool f
         k3_ranks_signal(e, (e->rank + step) % e->g.ranks, 0, words, e->rank, 1, true);
     }
     return k3_ranks_wait(e, &wait, err);
-}
-
-/* Where UCX emulates puts in software, a rank that computes or sits in MPI would keep its peers' data back:
- * all finish together, and what that takes belongs to the wait. With hardware or mapped memory nothing is
- * done here. */
-k3_status_t k3_ranks_finish_span(ranks_engine_t *e, k3_error_t *err)
-{
-    if (e->soft && err->status == K3_OK && k3_qps_bank_end(e->qps, err) == K3_OK) {
-        k3_qps_barrier(e->qps, err);
-    }
-    return err->status;
-}
-
-bool k3_ranks_soft_lanes(const ranks_engine_t *e)
-{
-    int soft = 0;
-
-    for (int peer = 0; peer < e->env.world->size; peer++) {
-        soft |= k3_qps_needs_progress(e->qps, peer);
-    }
-    MPI_Allreduce(MPI_IN_PLACE, &soft, 1, MPI_INT, MPI_LOR, e->env.world->comm);
-    return soft != 0;
 }

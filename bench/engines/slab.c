@@ -49,17 +49,6 @@ static k3_status_t alloc_tables(slab_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
-static bool any_soft_lane(const slab_engine_t *e)
-{
-    int soft = 0;
-
-    for (int peer = 0; peer < e->env.world->size; peer++) {
-        soft |= k3_qps_needs_progress(e->qps, peer);
-    }
-    MPI_Allreduce(MPI_IN_PLACE, &soft, 1, MPI_INT, MPI_LOR, e->env.world->comm);
-    return soft != 0;
-}
-
 static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
 {
     slab_engine_t *e = NULL;
@@ -83,7 +72,7 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
         return err->status;
     }
     e->block = k3_qps_memory(e->qps);
-    e->soft = any_soft_lane(e);
+    e->soft = k3_engine_soft_lanes(env->world, e->qps);
     *engine_p = e;
     return env->cell->component == K3_COMPONENT_CONTROL ? k3_slab_control_create(e, err) : K3_OK;
 }

@@ -124,7 +124,7 @@ static k3_status_t wait_for(slab_engine_t *e, const char *what, uint64_t n, is_d
                 e->seen[i] = 1;
                 e->missing--;
                 if (source != NULL) {
-                    k3_slab_note_wait(&waits[source(e, i)], k3_clock_now() - begin);
+                    k3_wait_note(&waits[source(e, i)], k3_clock_now() - begin);
                 }
             }
         }
@@ -275,7 +275,7 @@ static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
              e->env.waits[K3_TRAFFIC_DISPATCH], err);
     clear_words(e, e->counted.counts, slots);
     clear_words(e, e->counted.arrivals, slots);
-    k3_slab_finish(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
     return err->status == K3_OK ? check_counts(e, err) : err->status;
 }
@@ -400,7 +400,7 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
     if (err->status == K3_OK) {
         reduce(e, rows, combined);
         set_flags(e);
-        k3_slab_finish(e, err);
+        k3_engine_finish_span(e->qps, e->soft, err);
     }
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
     return err->status;

@@ -49,8 +49,8 @@ struct slab_engine {
     uint64_t           rows_cap; /* entries of the next three */
     const void       **values, **scales;
     uint16_t         **out;
-    bool               soft; /* some rank has lanes that need their peers' progress: finish_span */
-    struct slab_raw   *raw;  /* the control's posts; NULL: another component */
+    bool               soft;    /* some rank has lanes that need their peers' progress */
+    struct slab_raw   *raw;     /* the control's posts; NULL: another component */
     uint64_t           missing; /* signals not seen yet, for the watchdog */
     const char        *waiting_for;
     /* faults */
@@ -119,12 +119,6 @@ static inline bool k3_rings(uint32_t every, uint32_t slot)
  * in force, sources that stay silent are masked, or this rank is trapped. */
 k3_status_t k3_slab_wait(slab_engine_t *engine, const uint8_t *words, bool dispatch,
                          k3_error_t *err);
-
-/* A source's signal was seen, so long after the begin of the wait. */
-void k3_slab_note_wait(k3_wait_t *wait, uint64_t ticks);
-
-/* Ends a wait's span on all ranks together where UCX emulates puts in software. */
-k3_status_t k3_slab_finish(slab_engine_t *engine, k3_error_t *err);
 
 /* The control: the posts of a dispatch as a flat list, made at set-up. */
 k3_status_t k3_slab_control_create(slab_engine_t *engine, k3_error_t *err);

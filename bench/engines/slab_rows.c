@@ -171,7 +171,7 @@ static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
     if (k3_slab_passive(e)) {
         memset(e->arrived, 0, e->slab.experts * sizeof(*e->arrived));
     }
-    k3_slab_finish(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
     e->half = half ^ 1;
     return err->status == K3_OK ? check_counts(e, err) : err->status;
@@ -360,7 +360,7 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
     if (!k3_slab_passive(e) && err->status == K3_OK) {
         k3_slab_wait(e, e->block + e->slab.signal[half], false, err);
     }
-    k3_slab_finish(e, err);
+    k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);

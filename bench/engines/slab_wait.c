@@ -33,15 +33,6 @@ static void describe_wait(const void *arg, char *text, unsigned size)
     }
 }
 
-void k3_slab_note_wait(k3_wait_t *wait, uint64_t ticks)
-{
-    double us = k3_clock_us(ticks);
-
-    wait->sum_us += us;
-    wait->max_us = us > wait->max_us ? us : wait->max_us;
-    wait->count++;
-}
-
 /* A count that no block can hold is kept as the largest number and refused by its reader. */
 static uint32_t count_of(const slab_engine_t *e, uint64_t word)
 {
@@ -73,7 +64,7 @@ static void look(slab_engine_t *e, const uint8_t *words, bool dispatch, uint64_t
         if (dispatch) {
             e->arrived[i] = count_of(e, word);
         }
-        k3_slab_note_wait(&waits[source_of(e, i, dispatch)], k3_clock_now() - begin);
+        k3_wait_note(&waits[source_of(e, i, dispatch)], k3_clock_now() - begin);
         e->seen[i] = 1;
         e->missing--;
     }
@@ -153,15 +144,5 @@ k3_status_t k3_slab_wait(slab_engine_t *e, const uint8_t *words, bool dispatch, 
         }
     }
     k3_watchdog_describe(NULL, NULL);
-    return err->status;
-}
-
-/* A rank that computes or sits in MPI would keep its peers' data back: all finish together, and what
- * that takes belongs to the wait. With hardware or mapped memory nothing is done here. */
-k3_status_t k3_slab_finish(slab_engine_t *e, k3_error_t *err)
-{
-    if (e->soft && err->status == K3_OK && k3_qps_bank_end(e->qps, err) == K3_OK) {
-        k3_qps_barrier(e->qps, err);
-    }
     return err->status;
 }

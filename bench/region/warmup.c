@@ -13,6 +13,16 @@ static bool is_steady(const k3_sampler_t *s, const k3_warmup_t *w)
     return !k3_trend_moves(&trend);
 }
 
+/* Where the user says how many iterations are timed, no more than that warm up. */
+static uint64_t most(const k3_sampler_t *s)
+{
+    uint64_t n = s->options->iters;
+
+    return n == 0 || n > K3_WARMUP_MOST ? K3_WARMUP_MOST
+           : n < K3_WARMUP_LEAST        ? K3_WARMUP_LEAST
+                                        : n;
+}
+
 /* All ranks see the same samples and come to the same end. `us` is without the first call, which says
  * nothing about the others; the limit of time is for all. */
 static bool is_over(const k3_sampler_t *s, k3_warmup_t *w, double us)
@@ -23,7 +33,7 @@ static bool is_over(const k3_sampler_t *s, k3_warmup_t *w, double us)
         return false;
     }
     w->steady = round_complete && us >= enough_us && is_steady(s, w);
-    return w->steady || us + w->samples[0] >= most_us || w->n == K3_WARMUP_MOST;
+    return w->steady || us + w->samples[0] >= most_us || w->n >= most(s);
 }
 
 void k3_warm_up(k3_sampler_t *s, k3_warmup_t *w)

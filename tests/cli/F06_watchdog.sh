@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A rank that stands still or dies ends the job, with its place, within the limit; the next run is
 # clean. F03, F06, F10.
-# Alone.
 . "$(dirname "$0")/lib.sh"
 
 # The process of rank $1 below mpirun $job, once it has used 0.6 s of processor time: then it is

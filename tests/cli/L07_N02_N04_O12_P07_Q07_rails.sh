@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Two hops by the rank with the same local index: chunks, channels and rings, on virtual nodes, over mapped
 # memory and over queue pairs. L07, N02, N04, O12, P07, Q07.
-# Alone.
 . "$(dirname "$0")/lib.sh"
 
 all=mori:v1,mori:v1ll,deepep_v2:hybrid,deepep:normal
