@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # All backends in one launch: what a dispatch takes above a bare loop that posts the same messages, and the order
 # of the backends with intervals. Usage: scripts/bench-backends.sh K3BENCH_BINARY (the build target bench-backends
-# calls it). RANKS (8), TOKENS (32) and SECONDS_PER_CELL (5) scale it.
+# calls it). RANKS (8), TOKENS (32) and ITERS (60) scale it.
 set -euo pipefail
 
 bin=$(readlink -f "${1:?usage: bench-backends.sh K3BENCH_BINARY}")
-ranks=${RANKS:-8} tokens=${TOKENS:-32} seconds=${SECONDS_PER_CELL:-5}
+ranks=${RANKS:-8} tokens=${TOKENS:-32} iters=${ITERS:-60}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ "$(id -u)" = 0 ]; then
@@ -19,8 +19,7 @@ rails=deepep:normal,deepep_v2:hybrid,mori:v1,mori:v1ll
 launch() {
     local name=$1
     shift
-    mpirun --oversubscribe -np "$ranks" "$bin" run "${cell[@]}" --max-seconds "$seconds" --ci-target 1 \
-        --progress off --out "$work/$name.json" "$@" >"$work/$name.txt" 2>&1 || { cat "$work/$name.txt"; exit 1; }
+    mpirun --oversubscribe -np "$ranks" "$bin" run "${cell[@]}" --iters "$iters" --progress off --out "$work/$name.json" "$@" >"$work/$name.txt" 2>&1 || { cat "$work/$name.txt"; exit 1; }
 }
 
 # Two-hop backends on two virtual nodes, whose lanes run through UCX between the nodes.

@@ -1,5 +1,7 @@
 #include "bench/engines/control.h"
 
+#include <string.h>
+
 #include "bench/plan/traffic.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
@@ -15,7 +17,8 @@ struct k3_control {
     k3_qps_t         *qps;
     lane_t           *lanes;
     uint64_t          count, capacity;
-    uint64_t          slot;  /* bytes of the largest message of any rank */
+    uint64_t          area;  /* bytes that one rank sends to one other, at most */
+    uint64_t         *sent;  /* [R] bytes to each peer so far */
     unsigned          width; /* of a signal */
 };
 
@@ -52,7 +55,8 @@ static void add_lane(const k3_flow_t *flow, void *arg)
         .signals = flow->signals,
         .bytes = bytes,
     };
-    c->slot = bytes > c->slot ? bytes : c->slot;
+    c->sent[flow->dst] += bytes * flow->messages;
+    c->area = c->sent[flow->dst] > c->area ? c->sent[flow->dst] : c->area;
 }
 
 static void visit_all(const k3_cell_t *cell, k3_traffic_t *traffic, k3_flow_visit_t visit,
@@ -78,10 +82,10 @@ static k3_status_t list_lanes(k3_control_t *c, const k3_cell_t *cell, k3_error_t
     return err->status;
 }
 
-/* The block: one slot for each source, a slot to send from, and the words of all sources. */
+/* The block: an area for each source, one to send from, and the words of all sources. */
 static uint64_t word_at(const k3_control_t *c, int source)
 {
-    return k3_mul(c->slot, (uint64_t)c->world->size + 1) + (uint64_t)source * sizeof(uint64_t);
+    return k3_mul(c->area, (uint64_t)c->world->size + 1) + (uint64_t)source * sizeof(uint64_t);
 }
 
 k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control_p, k3_error_t *err)
@@ -94,11 +98,14 @@ k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control
     if (k3_alloc("control", 1, sizeof(*c), &c, err) == K3_OK) {
         c->world = env->world;
         c->width = env->cell->profile->signal_bytes == 8 ? 8 : 4;
-        list_lanes(c, env->cell, err);
+        if (k3_alloc("control", (uint64_t)c->world->size, sizeof(uint64_t), &c->sent, err) ==
+            K3_OK) {
+            list_lanes(c, env->cell, err);
+        }
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        MPI_Allreduce(MPI_IN_PLACE, &c->slot, 1, MPI_UINT64_T, MPI_MAX, env->world->comm);
-        c->slot = k3_round_up(c->slot + 1, 64);
+        MPI_Allreduce(MPI_IN_PLACE, &c->area, 1, MPI_UINT64_T, MPI_MAX, env->world->comm);
+        c->area = k3_round_up(c->area + 1, 64);
         k3_engine_queue_pairs(&plain, word_at(c, env->world->size), &c->qps, err);
     }
     if (err->status != K3_OK) {
@@ -117,6 +124,7 @@ void k3_control_destroy(k3_control_t *c)
     if (c->qps != NULL) {
         k3_qps_destroy(c->qps);
     }
+    k3_free(c->sent);
     k3_free(c->lanes);
     k3_free(c);
 }
@@ -125,11 +133,13 @@ void k3_control_destroy(k3_control_t *c)
 
 static void post_lane(k3_control_t *c, const lane_t *lane)
 {
-    const char *from = (const char *)k3_qps_memory(c->qps) + c->slot * (uint64_t)c->world->size;
-    uint64_t    to = c->slot * (uint64_t)c->world->rank, word = word_at(c, c->world->rank);
+    const char *from = (const char *)k3_qps_memory(c->qps) + c->area * (uint64_t)c->world->size;
+    uint64_t    to = c->area * (uint64_t)c->world->rank, word = word_at(c, c->world->rank);
+    uint64_t   *at = &c->sent[lane->peer];
 
     for (uint64_t i = 0; i < lane->messages; i++) {
-        k3_qps_put(c->qps, lane->peer, lane->qp, from, to, lane->bytes, 0);
+        k3_qps_put(c->qps, lane->peer, lane->qp, from + *at, to + *at, lane->bytes, 0);
+        *at += lane->bytes;
     }
     for (uint64_t i = 0; i < lane->signals; i++) {
         if (c->width == 8) {
@@ -142,6 +152,7 @@ static void post_lane(k3_control_t *c, const lane_t *lane)
 
 k3_status_t k3_control_run(k3_control_t *c, k3_error_t *err)
 {
+    memset(c->sent, 0, (uint64_t)c->world->size * sizeof(*c->sent));
     for (uint64_t i = 0; i < c->count; i++) {
         post_lane(c, &c->lanes[i]);
     }

@@ -1,7 +1,7 @@
 /* The control of engines that have none of their own: what the plan says that this rank posts in a
  * dispatch (with its counts), as a flat list on queue pairs of its own, posted by a loop that keeps no
- * books and waits for nobody. Messages of a lane have their mean size; they lie in an area that nothing
- * else uses. What it takes is what the messages cost; what a dispatch takes above it is the engine's and
+ * books and waits for nobody. Messages of a lane have their mean size and lie one behind the other, where
+ * they come from and where they go. What it takes is what the messages cost; what a dispatch takes above it is the engine's and
  * the protocol's: quantisation, waits, hops that follow each other. */
 #ifndef K3_ENGINES_CONTROL_H
 #define K3_ENGINES_CONTROL_H
