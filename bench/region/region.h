@@ -38,7 +38,7 @@ typedef struct k3_region {
     const k3_kernels_t    *kernels;
     const k3_engine_ops_t *ops;
     void                  *engine;
-    k3_control_t          *control; /* component control of engines without one of their own */
+    k3_control_t          *control;   /* component control of engines without one of their own */
     k3_group_t             attn, all; /* the attention group, and all ranks */
     k3_group_t             cp;        /* same place in the attention groups of one DP group */
     k3_group_t             same_cp;   /* all ranks with the same cp index */
