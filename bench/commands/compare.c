@@ -3,6 +3,7 @@
 
 #include "bench/commands/command.h"
 #include "bench/commands/records.h"
+#include "bench/commands/verdict_print.h"
 #include "bench/plan/phase.h"
 #include "bench/profiles/profile.h"
 #include "bench/report/comparison.h"
@@ -83,29 +84,6 @@ static k3_status_t add_records(const k3_options_t *options, size_t first, k3_com
     return err->status;
 }
 
-static int fill_markdown(FILE *file, const void *arg)
-{
-    k3_comparison_markdown(arg, file);
-    return 0;
-}
-
-static k3_status_t print(const json_t *document, const char *path, k3_error_t *err)
-{
-    const char *ending = path != NULL ? strrchr(path, '.') : NULL;
-
-    if (path == NULL) {
-        k3_comparison_text(document, stdout);
-        return K3_OK;
-    }
-    if (strcmp(path, "-") == 0 || (ending != NULL && strcmp(ending, ".json") == 0)) {
-        return k3_document_write(document, path, err);
-    }
-    if (ending != NULL && strcmp(ending, ".md") == 0) {
-        return k3_file_write(path, fill_markdown, document, err);
-    }
-    return k3_fail(err, K3_ERR_USAGE, "output: \"%s\" ends in none of .md, .json", path);
-}
-
 static k3_status_t compare(const k3_options_t *options, size_t *worse, k3_error_t *err)
 {
     k3_verdict_rule_t rule = {.level = 0.95};
@@ -122,7 +100,8 @@ static k3_status_t compare(const k3_options_t *options, size_t *worse, k3_error_
     if (read_options(options, &c, &rule, err) == K3_OK && k3_comparison_open(&c, err) == K3_OK &&
         add_records(options, first, &c, err) == K3_OK &&
         k3_comparison_judge(&c, &rule, &document, worse, err) == K3_OK) {
-        print(document, k3_options_get(options, "output"), err);
+        k3_verdict_print(document, k3_options_get(options, "output"), k3_comparison_text,
+                         k3_comparison_markdown, err);
     }
     json_decref(document);
     k3_comparison_close(&c);

@@ -5,6 +5,7 @@
 
 #include "bench/commands/command.h"
 #include "bench/commands/records.h"
+#include "bench/commands/verdict_print.h"
 #include "bench/report/baseline.h"
 #include "bench/report/facts.h"
 #include "bench/report/gate.h"
@@ -180,29 +181,6 @@ static k3_status_t promote(gate_t *g, k3_error_t *err)
 
 /* --- judging --------------------------------------------------------------------------------- */
 
-static int fill_markdown(FILE *file, const void *arg)
-{
-    k3_gate_markdown(arg, file);
-    return 0;
-}
-
-static k3_status_t print(const json_t *document, const char *path, k3_error_t *err)
-{
-    const char *ending = path != NULL ? strrchr(path, '.') : NULL;
-
-    if (path == NULL) {
-        k3_gate_text(document, stdout);
-        return K3_OK;
-    }
-    if (strcmp(path, "-") == 0 || (ending != NULL && strcmp(ending, ".json") == 0)) {
-        return k3_document_write(document, path, err);
-    }
-    if (ending != NULL && strcmp(ending, ".md") == 0) {
-        return k3_file_write(path, fill_markdown, document, err);
-    }
-    return k3_fail(err, K3_ERR_USAGE, "output: \"%s\" ends in none of .md, .json", path);
-}
-
 static k3_status_t judge(gate_t *g, size_t *failures, k3_error_t *err)
 {
     json_t *document = NULL;
@@ -219,7 +197,8 @@ static k3_status_t judge(gate_t *g, size_t *failures, k3_error_t *err)
     g->rule.baseline = g->baseline;
     g->rule.fresh = &g->fresh;
     if (k3_gate_judge(&g->rule, &document, failures, err) == K3_OK) {
-        print(document, k3_options_get(g->options, "output"), err);
+        k3_verdict_print(document, k3_options_get(g->options, "output"), k3_gate_text,
+                         k3_gate_markdown, err);
     }
     json_decref(document);
     return err->status;

@@ -45,21 +45,6 @@ static const char *qp_text(const k3_profile_t *p, char *text, size_t size)
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-static const char *layout_name(unsigned i)
-{
-    return k3_dispatch_layout_name((k3_dispatch_layout_t)i);
-}
-
-static const char *format_name(unsigned i)
-{
-    return k3_format_names[i];
-}
-
-static const char *weights_name(unsigned i)
-{
-    return k3_weight_format_names[i];
-}
-
 static json_t *names_json(unsigned bits, unsigned count, const char *(*name)(unsigned))
 {
     json_t *names = json_array();
@@ -84,7 +69,7 @@ static json_t *limits_json(const k3_limits_t *l)
                      (int)l->inter_max, "intermediate_unit", (int)l->inter_unit, "ranks",
                      (int)l->ranks, "tokens", (json_int_t)l->tokens, "experts_divide",
                      l->experts_divide, "one_node", l->one_node, "weights",
-                     names_json(l->weights, K3_WEIGHT_FORMAT_COUNT, weights_name));
+                     names_json(l->weights, K3_WEIGHT_FORMAT_COUNT, k3_weights_name_at));
 }
 
 static json_t *ring_json(const k3_ring_sizes_t *s)
@@ -217,12 +202,13 @@ static json_t *runner_list_json(void)
         const k3_runner_t *r = k3_runner_at(i);
 
         json_array_append_new(
-            rows, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name", r->name, "what",
-                            r->what, "source", r->source, "layouts",
-                            names_json(r->accepts, K3_DISPATCH_LAYOUT_COUNT, layout_name), "rows",
-                            names_json(r->rows, K3_FORMAT_COUNT, format_name), "weights",
-                            names_json(r->weights, K3_WEIGHT_FORMAT_COUNT, weights_name),
-                            "backends", fitting_json(r), "recipe", recipe_json(&r->recipe)));
+            rows,
+            json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name", r->name, "what", r->what,
+                      "source", r->source, "layouts",
+                      names_json(r->accepts, K3_DISPATCH_LAYOUT_COUNT, k3_layout_name_at), "rows",
+                      names_json(r->rows, K3_FORMAT_COUNT, k3_format_name_at), "weights",
+                      names_json(r->weights, K3_WEIGHT_FORMAT_COUNT, k3_weights_name_at),
+                      "backends", fitting_json(r), "recipe", recipe_json(&r->recipe)));
     }
     return rows;
 }
@@ -316,9 +302,11 @@ static void runners_text(void)
         char               points[K3_RECIPE_POINTS][K3_RECIPE_TEXT];
 
         printf("%-20s %-11s %-11s %-15s %s\n", r->name, r->recipe.name,
-               joined(r->rows, K3_FORMAT_COUNT, format_name, rows, sizeof(rows)),
-               joined(r->weights, K3_WEIGHT_FORMAT_COUNT, weights_name, weights, sizeof(weights)),
-               joined(r->accepts, K3_DISPATCH_LAYOUT_COUNT, layout_name, layouts, sizeof(layouts)));
+               joined(r->rows, K3_FORMAT_COUNT, k3_format_name_at, rows, sizeof(rows)),
+               joined(r->weights, K3_WEIGHT_FORMAT_COUNT, k3_weights_name_at, weights,
+                      sizeof(weights)),
+               joined(r->accepts, K3_DISPATCH_LAYOUT_COUNT, k3_layout_name_at, layouts,
+                      sizeof(layouts)));
         k3_recipe_points(&r->recipe, points);
         for (int p = 0; p < K3_RECIPE_POINTS; p++) {
             printf("    %s\n", points[p]);

@@ -172,17 +172,17 @@ static const char *bits_text(unsigned bits, unsigned count, const char *(*name)(
     return text;
 }
 
-static const char *layout_name(unsigned i)
+const char *k3_layout_name_at(unsigned i)
 {
     return k3_dispatch_layout_name((k3_dispatch_layout_t)i);
 }
 
-static const char *format_name(unsigned i)
+const char *k3_format_name_at(unsigned i)
 {
     return k3_format_names[i];
 }
 
-static const char *weights_name(unsigned i)
+const char *k3_weights_name_at(unsigned i)
 {
     return k3_weight_format_names[i];
 }
@@ -208,7 +208,7 @@ static k3_status_t refuse_layout(const k3_runner_t *runner, const k3_profile_t *
     return k3_fail(err, K3_ERR_UNSUPPORTED,
                    "runner %s does not accept the dispatch layout %s of %s, only %s", runner->name,
                    k3_dispatch_layout_name(profile->layout), profile->name,
-                   bits_text(runner->accepts, K3_DISPATCH_LAYOUT_COUNT, layout_name, text));
+                   bits_text(runner->accepts, K3_DISPATCH_LAYOUT_COUNT, k3_layout_name_at, text));
 }
 
 /* NULL in *runner_p: "auto". */
@@ -271,7 +271,7 @@ static k3_status_t check_facts(const k3_runner_t *runner, const k3_profile_t *pr
     if ((runner->weights & K3_BIT(facts->weights)) == 0) {
         return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: runner %s takes experts in %s only, not in %s",
                        profile->name, runner->name,
-                       bits_text(runner->weights, K3_WEIGHT_FORMAT_COUNT, weights_name, text),
+                       bits_text(runner->weights, K3_WEIGHT_FORMAT_COUNT, k3_weights_name_at, text),
                        k3_weight_format_names[facts->weights]);
     }
     if (k3_runner_converts(runner, facts->rows) && facts->generation == K3_GENERATION_STOCK) {
@@ -279,7 +279,7 @@ static k3_status_t check_facts(const k3_runner_t *runner, const k3_profile_t *pr
                        "%s: runner %s reads rows in %s, not in %s (generation stock; k3 puts an "
                        "adapter in front that decodes them to bf16)",
                        profile->name, runner->name,
-                       bits_text(runner->rows, K3_FORMAT_COUNT, format_name, text),
+                       bits_text(runner->rows, K3_FORMAT_COUNT, k3_format_name_at, text),
                        k3_format_names[facts->rows]);
     }
     return K3_OK;

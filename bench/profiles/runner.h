@@ -50,4 +50,9 @@ bool k3_runner_converts(const k3_runner_t *runner, k3_format_t rows);
 enum { K3_RECIPE_POINTS = 5, K3_RECIPE_TEXT = 160 };
 void k3_recipe_points(const k3_recipe_t *recipe, char text[K3_RECIPE_POINTS][K3_RECIPE_TEXT]);
 
+/* Names by number, for lists of bits: k3_dispatch_layout_t, k3_format_t, k3_weight_format_t. */
+const char *k3_layout_name_at(unsigned i);
+const char *k3_format_name_at(unsigned i);
+const char *k3_weights_name_at(unsigned i);
+
 #endif
