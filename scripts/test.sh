@@ -4,7 +4,7 @@
 #
 #   scripts/test.sh             all tests on the optimised build; the unit and fuzz tests and the
 #                               smallest MPI tests on the sanitized one
-#   scripts/test.sh --long      all tests on both
+#   scripts/test.sh --long      all tests on both, command tests with their wider matrices
 #   JOBS=N scripts/test.sh      N processes for the builds (tests: always 2)
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -14,7 +14,7 @@ set -euo pipefail
 sanitized='^(unit|fuzz)\.|^mpi\..*\.np[12]$'
 case ${1:-} in
 '') ;;
---long) sanitized=. ;;
+--long) sanitized=. && export K3BENCH_TEST_LONG=1 ;;
 -h | --help)
     sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
     exit 0

@@ -39,7 +39,9 @@ expect dp8.json '.cells[] | .layout.attn_tp == 1 and .path.fast and .path.sp_moe
 expect dp8.json '.cells[] | [.phases[].name] | any(. == "attn_reduce_scatter" or . == "all_gather" or . == "dp_gather") | not'
 
 # A combine that was complete is reduced again: the check names it.
-for backend in mooncake deepep:ll mpi; do
+again=mooncake
+long_tests && again="mooncake deepep:ll mpi"
+for backend in $again; do
     rm -f twice.json
     launch 8 run "${layout[@]}" --backend "$backend" --path fallback --path-rule unlisted --out twice.json
     expect_rc 1

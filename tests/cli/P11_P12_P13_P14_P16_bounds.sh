@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 # Cells that alternate in one launch, sized for 64 rows, and another top-k after that.
-launch 8 run --model "tiny:E=32,K=4,tiny:E=32,K=8" --backend "$slabs" --nodes-as 2 --tokens 8,64,1,64,8 --max-tokens 64 \
+launch 4 run --model "tiny:E=32,K=4,tiny:E=32,K=8" --backend "$slabs" --nodes-as 2 --tokens 8,64,1,64,8 --max-tokens 64 \
     --dispatch-dtype bf16 --iters 3 --out sizes.json
 expect_rc 0
 expect_good sizes.json 20
@@ -12,7 +12,7 @@ expect sizes.json '[.cells[] | select(name == "mooncake" and .model.topk == 4) |
 expect sizes.json '.cells[] | .tokens.bound == 64'
 for backend in mooncake deepep:ll; do
     expect sizes.json '[of($b) | .memory.block_bytes] | unique | length == 1' --arg b "$backend"
-    expect sizes.json 'of($b) | . as $c | [lanes | select(.phase == "dispatch") | .messages] | add == 8 * $c.tokens.asked * $c.model.topk' --arg b "$backend"
+    expect sizes.json 'of($b) | . as $c | [lanes | select(.phase == "dispatch") | .messages] | add == 4 * $c.tokens.asked * $c.model.topk' --arg b "$backend"
 done
 # Without the bound the block follows the rows.
 single plan --model "tiny:E=32,K=4" --backend mooncake --tokens 8,64 --json free.json

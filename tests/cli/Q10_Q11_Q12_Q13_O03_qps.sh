@@ -20,9 +20,9 @@ single plan --backend mooncake --fabric ib --tp 8 --json ib.json
 expect ib.json '.cells[0].choices | .qps_existing == 32 and .qps_per_peer == 32'
 
 # Fewer, as many and more than local experts.
-launch 8 run "${wide[@]}" --backend "$slabs" --qps 1,2,4,8,16 --out sums.json
+launch 8 run "${wide[@]}" --backend "$slabs" --qps 1,4,16 --out sums.json
 expect_rc 0
-expect_good sums.json 10
+expect_good sums.json 6
 expect sums.json '.cells[] | .choices.qps_per_peer as $q | '"$used"' == [range($q)]'
 # All sums over the queue pairs are the same, also for each pair of ranks.
 for sum in messages signals bytes_payload bytes_wire; do
@@ -31,7 +31,7 @@ for sum in messages signals bytes_payload bytes_wire; do
 done
 expect sums.json '.cells[] | ([lanes | .bytes_wire] | add) == .traffic.dispatch.bytes_wire + .traffic.combine.bytes_wire'
 # Upstream's deepep wants one for each local expert, so fewer are marked; mooncake's rule has no such minimum.
-expect sums.json '[of("deepep:ll") | .choices.below_upstream_minimum] == [true, true, true, true, false]'
+expect sums.json '[of("deepep:ll") | .choices.below_upstream_minimum] == [true, true, false]'
 expect sums.json '[of("mooncake") | .choices.below_upstream_minimum] | any | not'
 expect sums.json 'of("deepep:ll") | select(.choices.qps_per_peer == 1) | [lanes | select(.src == 0 and .dst == 4 and .phase == "dispatch")] | length == 1 and .[0].signals == 16'
 

@@ -47,7 +47,9 @@ expect eight.json 'if .topology.oversubscribed then .cells[0].sync | .method == 
 expect eight.json '.cells[0] | phase("region").span != null'
 
 # Pairs back to back: a cell of its own beside the pair that is entered afresh.
-for tls in "" tcp,self; do
+kinds=("")
+long_tests && kinds+=("tcp,self")
+for tls in "${kinds[@]}"; do
     [ -z "$tls" ] || export UCX_TLS=$tls
     rm -f chain.json
     launch 4 run "${cell[@]}" --backend mooncake,deepep:ll,mpi --component pair,chain ${tls:+--p2p off} --check every --iters 9 --out chain.json

@@ -15,7 +15,13 @@ for tool in jq mpirun python3; do
 done
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LC_ALL=C
+long=${K3BENCH_TEST_LONG:-}
 while read -r name; do unset "$name"; done < <(compgen -e | grep -E '^(K3BENCH_|UCX_)')
+
+K3BENCH_TEST_LONG=$long # for the script alone: the program takes K3BENCH_* for options
+
+# Wider matrices of the same checks run with scripts/test.sh --long only.
+long_tests() { [ -n "$K3BENCH_TEST_LONG" ]; }
 
 # A runaway process ends itself; the address sanitizer needs terabytes of addresses.
 grep -q __asan_init "$k3bench" && sanitized=1 || sanitized=0
