@@ -342,16 +342,12 @@ static bool has_lanes(k3_engine_id_t engine)
 }
 
 /* What the engines cannot do. */
-static k3_status_t refuse_planned(const k3_cell_t *cell, k3_error_t *err)
+static k3_status_t refuse_engine(const k3_cell_t *cell, k3_error_t *err)
 {
     const k3_profile_t *p = cell->profile;
 
     if (p->refused != NULL) {
         return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: %s", p->name, p->refused);
-    }
-    if (p->planned) {
-        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: planned, its engine (%s) is not built yet",
-                       p->name, k3_engine_name(p->engine));
     }
     if (p->copy == K3_COPY_REPLICATE && cell->component != K3_COMPONENT_REGION &&
         cell->component != K3_COMPONENT_EXPERTS) {
@@ -508,7 +504,7 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
         resolve_nodes(request, cell, err) != K3_OK || resolve_path(request, cell, err) != K3_OK ||
         resolve_bound(request, cell, err) != K3_OK ||
         resolve_formats(request, cell, err) != K3_OK ||
-        resolve_limits(request, cell, err) != K3_OK || refuse_planned(cell, err) != K3_OK ||
+        resolve_limits(request, cell, err) != K3_OK || refuse_engine(cell, err) != K3_OK ||
         k3_shared_resolve(request, cell, err) != K3_OK ||
         k3_cell_resolve_transfer(request, cell, err) != K3_OK ||
         resolve_routing(request, cell, err) != K3_OK || count_arriving(cell, err) != K3_OK) {

@@ -123,9 +123,8 @@ typedef enum k3_buffer_formula {
     K3_BUFFER_DEEPEP_V2, /* DeepEP buffer.hpp: the larger of dispatch and combine, in units of 2 MiB */
     K3_BUFFER_MORI,      /* MoRI: buffers of R * M records */
     K3_BUFFER_NCCL_EP, /* decided: send, receive and result areas, those that peers write twice */
-    K3_BUFFER_FLASHINFER,  /* TensorRT-LLM: two windows of R * M rows */
-    K3_BUFFER_PPLX_GARDEN, /* send and receive rows: private ranges and the bound of all others */
-    K3_BUFFER_PLANNED      /* belongs to an engine that is not built yet */
+    K3_BUFFER_FLASHINFER, /* TensorRT-LLM: two windows of R * M rows */
+    K3_BUFFER_PPLX_GARDEN /* send and receive rows: private ranges and the bound of all others */
 } k3_buffer_formula_t;
 
 #define K3_BIT(x) (1u << (x))
@@ -192,10 +191,9 @@ typedef struct k3_profile {
     const char    *backend; /* "deepep" */
     const char    *mode;    /* "ll", "" where a backend has one mode */
     k3_engine_id_t engine;
-    bool        planned; /* the engine cannot run this row yet: facts for `list` and `plan` only */
-    const char *refused; /* why no engine will: too little is known of it; NULL: no such reason */
-    const char *source;  /* where the facts come from */
-    const char *notes;   /* one line for `list` */
+    const char    *refused; /* why no engine runs it; NULL: one does */
+    const char    *source;  /* where the facts come from */
+    const char    *notes;   /* one line for `list` */
 
     /* what the model may rely on */
     bool                 spans_ep;         /* ep is forced to tp; fast path */
@@ -301,13 +299,13 @@ const char *k3_fault_action_name(k3_fault_action_t action);
 
 static inline bool k3_profile_available(const k3_profile_t *p)
 {
-    return !p->planned && p->refused == NULL;
+    return p->refused == NULL;
 }
 
 /* What `list` calls it. */
 static inline const char *k3_profile_state(const k3_profile_t *p)
 {
-    return p->refused != NULL ? "unsupported" : (p->planned ? "planned" : "available");
+    return p->refused != NULL ? "unsupported" : "available";
 }
 
 /* Rows are read by who needs them, in at least one direction. */

@@ -198,7 +198,7 @@ static void test_L06_experts_that_do_not_divide(void **state)
     }
 }
 
-/* The limits of a planned backend are told before "planned": they stay when the engine is there. */
+/* A row that no engine runs says why. */
 static void test_unavailable_backends(void **state)
 {
     k3_cell_request_t request = request_of("ascend_fuseep", "tiny", 8);
