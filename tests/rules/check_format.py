@@ -19,7 +19,7 @@ FOLDERS = ("bench", "harness", "kernels", "tests")
 def files(root):
     for folder in FOLDERS:
         for where, _, names in os.walk(os.path.join(root, folder)):
-            yield from (os.path.join(where, n) for n in names if n.endswith((".c", ".h")))
+            yield from (os.path.join(where, n) for n in names if n.endswith((".c", ".h", ".cpp", ".cu")))
 
 
 def main():

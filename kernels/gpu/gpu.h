@@ -1,0 +1,135 @@
+/* The region's kernels on a device, called from C. One source for CUDA and HIP; results are those of
+ * kernels/cpu/scalar.c bit for bit, but for sums over a row (rms_norm) and over matrix operations.
+ *
+ * All pointers are device memory; rows of bf16 and of codes begin at multiples of 16 bytes, scales
+ * at multiples of their type, widths are multiples of 32. Each function starts one kernel on the
+ * given stream (cudaStream_t or hipStream_t) and returns the runtime's error code, 0 for none. */
+#ifndef K3_KERNELS_GPU_GPU_H
+#define K3_KERNELS_GPU_GPU_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "kernels/kernels.h"
+
+/* bf16 rows to a format: `rows` rows of `width` values, each row's values and scales contiguous at
+ * the given strides in bytes. Moves 2 n + k3_format_row_bytes(n) bytes a row; one pass, but two
+ * over the input for int8. */
+typedef struct k3_gpu_encode {
+    k3_format_t     format; /* fp8, mxfp8, mxfp4, int8 */
+    uint32_t        rows, width;
+    const uint16_t *in;
+    uint64_t        in_stride;
+    uint8_t        *values;
+    uint64_t        values_stride;
+    uint8_t        *scales;
+    uint64_t        scales_stride;
+} k3_gpu_encode_t;
+int k3_gpu_encode(const k3_gpu_encode_t *arguments, void *stream);
+
+/* Rows of a format to bf16 (values rounded once). Moves the bytes of encode. */
+typedef struct k3_gpu_decode {
+    k3_format_t           format;
+    uint32_t              rows, width;
+    const uint8_t *const *values; /* by row */
+    const uint8_t *const *scales; /* by row; not read for bf16 */
+    uint16_t             *out;
+    uint64_t              out_stride;
+} k3_gpu_decode_t;
+int k3_gpu_decode(const k3_gpu_decode_t *arguments, void *stream);
+
+/* Copies of byte ranges: pack into slots, unpack out of them. Moves 2 x bytes, in units of 16 where
+ * both ends and the length allow it, else in the largest power of two that divides all three. */
+typedef struct k3_gpu_copy_task {
+    const uint8_t *from;
+    uint8_t       *to;
+    uint64_t       bytes;
+} k3_gpu_copy_task_t;
+typedef struct k3_gpu_copy {
+    uint32_t                  tasks;
+    const k3_gpu_copy_task_t *task;
+} k3_gpu_copy_t;
+int k3_gpu_copy(const k3_gpu_copy_t *arguments, void *stream);
+
+/* The selection of k3_kernels_t.route for each row: at most 1024 experts, k at most 32. Reads 4 E
+ * bytes of logits a row and the bias once a row, writes 8 k. */
+typedef struct k3_gpu_route {
+    uint32_t     rows, experts, k;
+    const float *logits; /* [rows][experts] */
+    const float *bias;   /* [experts] */
+    int32_t     *ids;    /* [rows][k] */
+    float       *weights;
+} k3_gpu_route_t;
+int k3_gpu_route(const k3_gpu_route_t *arguments, void *stream);
+
+/* out[r] = bf16(sum over i in order of weights[r][i] * parts[r][i]); NULL parts are left out,
+ * weights NULL: all 1. Moves 2 (k + 1) bytes a value and 12 k a row. */
+typedef struct k3_gpu_combine {
+    uint32_t               rows, k, width;
+    const uint16_t *const *parts; /* [rows][k] */
+    const float           *weights;
+    uint16_t              *out; /* [rows][width] */
+} k3_gpu_combine_t;
+int k3_gpu_combine(const k3_gpu_combine_t *arguments, void *stream);
+
+/* out = bf16(x / sqrt(mean(x^2) + eps) * gain). The sum of squares is taken over lanes, then warps.
+ * Moves 6 bytes a value. Width at most 8192. */
+typedef struct k3_gpu_norm {
+    uint32_t        rows, width;
+    float           eps;
+    const uint16_t *x, *gain;
+    uint16_t       *out;
+} k3_gpu_norm_t;
+int k3_gpu_norm(const k3_gpu_norm_t *arguments, void *stream);
+
+/* Rows of one expert for one block of threads. */
+typedef struct k3_gpu_expert_task {
+    uint32_t expert, first, rows; /* at most K3_GPU_TASK_ROWS */
+} k3_gpu_expert_task_t;
+
+enum { K3_GPU_TASK_ROWS = 32 };
+
+/* y = x W^T for the rows of each task, f32 sums, one or two matrices of [out][in] in the layouts of
+ * k3_expert_weights_t. Each task reads the weights of its expert once, and its rows once for each 64
+ * of `out`. Operations: 2 x rows x in x out for each matrix. */
+typedef struct k3_gpu_matrix {
+    const uint8_t *values, *scales; /* of expert 0 */
+    uint64_t       stride;          /* bytes from one expert to the next, of both */
+} k3_gpu_matrix_t;
+typedef struct k3_gpu_rows {
+    k3_format_t           format;
+    const uint8_t *const *values; /* by row */
+    const uint8_t *const *scales; /* by row; not read for bf16 */
+} k3_gpu_rows_t;
+
+/* Gate and up, activation, the row's weight: out = bf16(act(gate, up) * weight). */
+typedef struct k3_gpu_gate_up {
+    uint32_t                    tasks, latent, inter;
+    k3_weight_format_t          weights;
+    k3_activation_t             activation;
+    bool                        round_gate_up;
+    const k3_gpu_expert_task_t *task;
+    k3_gpu_matrix_t             gate, up;
+    k3_gpu_rows_t               x;
+    const float                *row_weights; /* by row, or NULL */
+    uint16_t                   *out;         /* [row][inter] */
+} k3_gpu_gate_up_t;
+int k3_gpu_gate_up(const k3_gpu_gate_up_t *arguments, void *stream);
+
+/* The second GEMM: out[row] = bf16(x W2^T), each row to where it is asked for. */
+typedef struct k3_gpu_down {
+    uint32_t                    tasks, latent, inter;
+    k3_weight_format_t          weights;
+    const k3_gpu_expert_task_t *task;
+    k3_gpu_matrix_t             down;
+    k3_gpu_rows_t               x;
+    uint16_t *const            *out; /* by row */
+} k3_gpu_down_t;
+int k3_gpu_down(const k3_gpu_down_t *arguments, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
