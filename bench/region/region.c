@@ -310,6 +310,17 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
     return err->status;
 }
 
+static bool is_to_stall(const k3_fault_t *f, int rank, uint64_t call)
+{
+    if (f->stall_rank != rank) {
+        return false;
+    }
+    if (f->stall_call != 0) {
+        return f->stall_call == call;
+    }
+    return f->stall_every == 0 || call % f->stall_every == 0;
+}
+
 static bool is_to_die(const k3_fault_t *f, int rank)
 {
     for (int i = 0; i < f->dead_count; i++) {
@@ -329,7 +340,7 @@ static void arm_fault(k3_region_t *r, uint64_t call)
 
     r->spans.fault_phase = -1;
     r->spans.dies = false;
-    if (f->stall_rank == r->world->rank && (f->stall_call == 0 || f->stall_call == call)) {
+    if (is_to_stall(f, r->world->rank, call)) {
         r->spans.fault_phase = f->stall_phase;
     }
     if (is_to_die(f, r->world->rank) && timed && call == last) {
