@@ -2,9 +2,16 @@
  * passes it on to the ranks of its node that hold the row's experts; on the way back each node's results
  * are added up at that rank and travel as one row.
  *
+ * What a dispatch cannot do without, in records of a rank with T rows, of which F go to other nodes by its rail
+ * and which forwards G copies to ranks of its node: T written once (the format), F posted in hop 1, G posted in hop
+ * 2, T + (arrived by rail) metadata read to forward and one for each arrived copy to receive. Over rings (slots are
+ * used again) a record is copied to the ring's own side before hop 1 and out of the ring behind hop 2: F + G
+ * more. Hop 2 of a row follows its hop 1; counts ahead of the rows are one more round by rail and one inside the
+ * node.
+ *
  * No area is written again before its reader is done: a rank begins its next dispatch when its combine
  * is complete, and for that every forwarder has answered, each after all ranks of its node. Where the
- * areas of combine lie over those of dispatch, ranks of a node say first that they take results
+ * areas of combine lie over those of dispatch, where the experts have read them, ranks of a node say first that they take results
  * (local_barrier), and the counts ahead of the rows hold a dispatch back until the combine before it
  * has ended everywhere that its rows go. */
 #include <stdio.h>

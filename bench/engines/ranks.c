@@ -6,6 +6,14 @@
  * behind a flush, a flag behind a drain, a signal for each expert, counted immediates), what goes back (a sum
  * of the rank, a result for each expert) and who moves it (a put, or a read by the origin).
  *
+ * What a dispatch cannot do without, in records of a source with T rows that go to C (row, rank) or, where rows
+ * are packed by expert, (row, expert) copies: T written once (the format), C posted, and per signal rule the
+ * signals of bench/plan/ranks.c. Where a message holds many rows (parts of a rank, ranges of an expert order), the
+ * copies for ranks behind a queue pair are packed once more, since a put reads one place; mapped ranks are
+ * stored to row by row. Where one buffer serves both ways, every copy that arrives is moved out of it. The
+ * receiver reads each record's metadata once. Waits: one round of signals; with barriers two; counts ahead
+ * of rows that have no place of their own, one more.
+ *
  * A rank's memory is written again by a peer only after it showed, by its next signals or by entering a
  * barrier, that it is done with it: dispatch waits for all ranks, and so does combine. */
 #include "bench/engines/ranks_engine.h"
