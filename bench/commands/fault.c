@@ -22,6 +22,16 @@ static k3_status_t parse_call(const k3_list_t *p, size_t at, uint64_t *call, k3_
                          : K3_OK;
 }
 
+/* Alone or, behind a slash, of each so many. */
+static k3_status_t parse_when(const k3_list_t *p, size_t at, k3_fault_t *f, k3_error_t *err)
+{
+    if (p->count > at && p->items[at][0] == '/') {
+        return k3_parse_u64("fault iteration", p->items[at] + 1, 1, UINT32_MAX, &f->stall_every,
+                            err);
+    }
+    return parse_call(p, at, &f->stall_call, err);
+}
+
 static k3_status_t parse_stall(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
 {
     size_t phase;
@@ -29,7 +39,7 @@ static k3_status_t parse_stall(const k3_list_t *p, uint32_t world, k3_fault_t *f
     if (parse_rank(p->items[1], world, &f->stall_rank, err) != K3_OK ||
         k3_parse_name("fault phase", p->items[2], k3_phase_names, &phase, err) != K3_OK ||
         k3_parse_double("fault ms", p->items[3], 0.0, 3.6e6, &f->stall_ms, err) != K3_OK ||
-        parse_call(p, 4, &f->stall_call, err) != K3_OK) {
+        parse_when(p, 4, f, err) != K3_OK) {
         return err->status;
     }
     f->stall_phase = (int)phase;
@@ -125,7 +135,7 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
     if (!known) {
         k3_fail(
             err, K3_ERR_USAGE,
-            "fault: \"%s\" is none of none, stall:RANK:PHASE:MS[:ITERATION], "
+            "fault: \"%s\" is none of none, stall:RANK:PHASE:MS[:ITERATION or :/EVERY], "
             "dead:RANK[+RANK...]:PHASE[:ITERATION], slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW",
             text);
     }

@@ -95,7 +95,7 @@ const k3_option_def_t k3_option_defs[] = {
     {"accounting", "on|off", "on", "counters and times of each queue pair", R},
     {"isa", "NAME", "auto", "auto, avx2, scalar: which CPU kernels", R},
     {"fault", "SPEC", "none",
-     "stall:RANK:PHASE:MS[:ITERATION], dead:RANK[+RANK...]:PHASE[:ITERATION],\n"
+     "stall:RANK:PHASE:MS[:ITERATION or :/EVERY], dead:RANK[+RANK...]:PHASE[:ITERATION],\n"
      "slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW (test of the checks); iterations from 1, warm-up "
      "counted (default: each;\n"
      "dead from the second timed one)",

@@ -6,86 +6,202 @@
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
+typedef enum stage {
+    STAGE_FRONT, /* barrier in front */
+    STAGE_COUNTS,
+    STAGE_COUNTS_INSIDE,
+    STAGE_FIRST_HOP,
+    STAGE_ROWS,
+    STAGE_BEHIND, /* barrier behind */
+    STAGES
+} stage_t;
+
 typedef struct lane {
     int      peer;
     unsigned qp;
     uint64_t messages, signals, bytes; /* of one message */
+    bool     tells; /* in order: one add more, as no signal of the stage goes there */
 } lane_t;
 
 struct k3_control {
     const k3_world_t *world;
+    const k3_cell_t  *cell;
     k3_qps_t         *qps;
-    lane_t           *lanes;
-    uint64_t          count, capacity;
-    uint64_t          area;  /* bytes that one rank sends to one other, at most */
-    uint64_t         *sent;  /* [R] bytes to each peer so far */
-    unsigned          width; /* of a signal */
+    lane_t           *lanes; /* by stage */
+    uint64_t          first[STAGES + 1], count, capacity;
+    uint32_t         *due;      /* [STAGES][R] signals from each rank */
+    uint32_t         *silent;   /* [STAGES][R] messages from each rank to this one */
+    uint8_t          *told;     /* [R] this rank's signals of the present stage, at set-up */
+    uint32_t         *expected; /* [R] so far */
+    uint64_t          area;     /* bytes that one rank sends to one other, at most */
+    uint64_t         *sent;     /* [R] bytes to each peer so far */
+    unsigned          width;    /* of a signal */
+    bool              soft;
 };
+
+/* --- stages ---------------------------------------------------------------------------------- */
+
+static bool leaves_node(const k3_cell_t *cell, const k3_flow_t *flow)
+{
+    return cell->place_of[flow->src] / cell->node_most !=
+           cell->place_of[flow->dst] / cell->node_most;
+}
+
+/* When the messages of a flow may go. Rows that have a place of their own need no counts. */
+static stage_t stage_of_messages(const k3_cell_t *cell, const k3_flow_t *flow)
+{
+    bool hops = cell->profile->engine == K3_ENGINE_RAILS;
+
+    if (flow->phase == K3_TRAFFIC_NOTIFY) {
+        return !hops ? STAGE_ROWS : leaves_node(cell, flow) ? STAGE_COUNTS : STAGE_COUNTS_INSIDE;
+    }
+    return hops && leaves_node(cell, flow) ? STAGE_FIRST_HOP : STAGE_ROWS;
+}
+
+/* Of two barriers one is in front and one behind; a buffer that serves both ways is freed behind. */
+static void split_signals(const k3_cell_t *cell, const k3_flow_t *flow, uint64_t *signals)
+{
+    const k3_profile_t *p = cell->profile;
+    bool barrier = flow->phase == K3_TRAFFIC_DISPATCH && flow->messages == 0 && flow->qp == 0;
+
+    memset(signals, 0, STAGES * sizeof(*signals));
+    if (barrier && p->completion == K3_DONE_BARRIER) {
+        signals[STAGE_FRONT] = flow->signals / 2;
+        signals[STAGE_BEHIND] = flow->signals - flow->signals / 2;
+    } else if (barrier && p->slots == K3_SLOTS_SPLIT) {
+        signals[STAGE_BEHIND] = flow->signals;
+    } else {
+        signals[stage_of_messages(cell, flow)] = flow->signals;
+    }
+}
 
 /* --- set-up ---------------------------------------------------------------------------------- */
 
-static bool is_mine(const k3_control_t *c, const k3_flow_t *flow)
+typedef struct listing {
+    k3_control_t *c;
+    stage_t       stage;
+} listing_t;
+
+static bool is_posted(const k3_flow_t *flow)
 {
-    return flow->src == (uint32_t)c->world->rank && !flow->pulled &&
-           flow->phase != K3_TRAFFIC_COMBINE && flow->messages + flow->signals > 0;
+    return !flow->pulled && flow->phase != K3_TRAFFIC_COMBINE && flow->messages + flow->signals > 0;
 }
 
-static void count_lane(const k3_flow_t *flow, void *arg)
+static void count_flow(const k3_flow_t *flow, void *arg)
 {
     k3_control_t *c = arg;
+    uint32_t      ranks = (uint32_t)c->world->size;
+    uint64_t      signals[STAGES];
 
-    c->capacity += is_mine(c, flow);
+    if (!is_posted(flow)) {
+        return;
+    }
+    if (flow->src == (uint32_t)c->world->rank) {
+        c->capacity += 3; /* messages and two parts of the signals at most */
+    }
+    if (flow->dst == (uint32_t)c->world->rank) {
+        split_signals(c->cell, flow, signals);
+        for (uint32_t s = 0; s < STAGES; s++) {
+            c->due[s * ranks + flow->src] += (uint32_t)signals[s];
+        }
+        c->silent[stage_of_messages(c->cell, flow) * ranks + flow->src] += (uint32_t)flow->messages;
+    }
 }
 
 static void add_lane(const k3_flow_t *flow, void *arg)
 {
-    k3_control_t *c = arg;
-    uint64_t      signals = k3_mul(flow->signals, c->width), bytes = 0;
+    const listing_t *listing = arg;
+    k3_control_t    *c = listing->c;
+    lane_t           lane = {.peer = (int)flow->dst, .qp = flow->qp};
+    uint64_t         signals[STAGES], words = k3_mul(flow->signals, c->width);
 
-    if (!is_mine(c, flow)) {
+    if (!is_posted(flow) || flow->src != (uint32_t)c->world->rank) {
         return;
     }
-    if (flow->messages > 0) {
-        bytes = (flow->wire > signals ? flow->wire - signals : 0) / flow->messages;
+    split_signals(c->cell, flow, signals);
+    lane.signals = signals[listing->stage];
+    if (flow->messages > 0 && stage_of_messages(c->cell, flow) == listing->stage) {
+        lane.messages = flow->messages;
+        lane.bytes = (flow->wire > words ? flow->wire - words : 0) / flow->messages;
     }
-    c->lanes[c->count++] = (lane_t){
-        .peer = (int)flow->dst,
-        .qp = flow->qp,
-        .messages = flow->messages,
-        .signals = flow->signals,
-        .bytes = bytes,
-    };
-    c->sent[flow->dst] += bytes * flow->messages;
+    if (lane.messages + lane.signals == 0) {
+        return;
+    }
+    c->told[flow->dst] |= lane.signals > 0;
+    c->lanes[c->count++] = lane;
+    c->sent[flow->dst] += lane.bytes * lane.messages;
     c->area = c->sent[flow->dst] > c->area ? c->sent[flow->dst] : c->area;
 }
 
 static void visit_all(const k3_cell_t *cell, k3_traffic_t *traffic, k3_flow_visit_t visit,
-                      k3_control_t *c)
+                      void *arg)
 {
     for (uint32_t origin = 0; origin < cell->layout.tp; origin++) {
-        k3_traffic_origin(traffic, origin, visit, c);
+        k3_traffic_origin(traffic, origin, visit, arg);
     }
 }
 
-static k3_status_t list_lanes(k3_control_t *c, const k3_cell_t *cell, k3_error_t *err)
+/* The last lane to a rank that no signal of the stage tells that its messages are there. */
+static void mark_telling(k3_control_t *c, stage_t stage)
+{
+    for (uint64_t i = c->count; i > c->first[stage]; i--) {
+        lane_t *lane = &c->lanes[i - 1];
+
+        lane->tells = !c->told[lane->peer];
+        c->told[lane->peer] = 1;
+    }
+    memset(c->told, 0, (uint64_t)c->world->size);
+}
+
+static void list_stages(k3_control_t *c, k3_traffic_t *traffic)
+{
+    uint64_t ranks = (uint64_t)c->world->size;
+
+    for (listing_t listing = {c, 0}; listing.stage < STAGES; listing.stage++) {
+        c->first[listing.stage] = c->count;
+        visit_all(c->cell, traffic, add_lane, &listing);
+        mark_telling(c, listing.stage);
+    }
+    c->first[STAGES] = c->count;
+    for (uint64_t i = 0; i < STAGES * ranks; i++) {
+        c->due[i] += c->due[i] == 0 && c->silent[i] > 0;
+    }
+}
+
+static k3_status_t list_lanes(k3_control_t *c, k3_error_t *err)
 {
     k3_traffic_t traffic;
 
-    if (k3_traffic_open(cell, &traffic, err) != K3_OK) {
+    if (k3_traffic_open(c->cell, &traffic, err) != K3_OK) {
         return err->status;
     }
-    visit_all(cell, &traffic, count_lane, c);
+    visit_all(c->cell, &traffic, count_flow, c);
     if (k3_alloc("control lanes", c->capacity + 1, sizeof(lane_t), &c->lanes, err) == K3_OK) {
-        visit_all(cell, &traffic, add_lane, c);
+        list_stages(c, &traffic);
     }
     k3_traffic_close(&traffic);
     return err->status;
 }
 
-/* The block: an area for each source, one to send from, and the words of all sources. */
-static uint64_t word_at(const k3_control_t *c, int source)
+/* The block: an area for each source, one to send from, and the words of all sources, for both loops. */
+static uint64_t word_at(const k3_control_t *c, int source, bool ordered)
 {
-    return k3_mul(c->area, (uint64_t)c->world->size + 1) + (uint64_t)source * sizeof(uint64_t);
+    return k3_mul(c->area, (uint64_t)c->world->size + 1) +
+           ((uint64_t)source + (ordered ? (uint64_t)c->world->size : 0)) * sizeof(uint64_t);
+}
+
+static k3_status_t alloc(k3_control_t *c, k3_error_t *err)
+{
+    uint64_t ranks = (uint64_t)c->world->size;
+
+    if (k3_alloc("control", ranks, sizeof(uint64_t), &c->sent, err) == K3_OK &&
+        k3_alloc("control", ranks, 1, &c->told, err) == K3_OK &&
+        k3_alloc("control", ranks, sizeof(uint32_t), &c->expected, err) == K3_OK &&
+        k3_alloc("control", ranks * STAGES, sizeof(uint32_t), &c->due, err) == K3_OK &&
+        k3_alloc("control", ranks * STAGES, sizeof(uint32_t), &c->silent, err) == K3_OK) {
+        list_lanes(c, err);
+    }
+    return err->status;
 }
 
 k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control_p, k3_error_t *err)
@@ -97,21 +213,20 @@ k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control
     plain.order_rounds = 0;
     if (k3_alloc("control", 1, sizeof(*c), &c, err) == K3_OK) {
         c->world = env->world;
+        c->cell = env->cell;
         c->width = env->cell->profile->signal_bytes == 8 ? 8 : 4;
-        if (k3_alloc("control", (uint64_t)c->world->size, sizeof(uint64_t), &c->sent, err) ==
-            K3_OK) {
-            list_lanes(c, env->cell, err);
-        }
+        alloc(c, err);
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
         MPI_Allreduce(MPI_IN_PLACE, &c->area, 1, MPI_UINT64_T, MPI_MAX, env->world->comm);
         c->area = k3_round_up(c->area + 1, 64);
-        k3_engine_queue_pairs(&plain, word_at(c, env->world->size), &c->qps, err);
+        k3_engine_queue_pairs(&plain, word_at(c, env->world->size, true), &c->qps, err);
     }
     if (err->status != K3_OK) {
         k3_control_destroy(c);
         return err->status;
     }
+    c->soft = k3_engine_soft_lanes(env->world, c->qps);
     *control_p = c;
     return K3_OK;
 }
@@ -124,24 +239,32 @@ void k3_control_destroy(k3_control_t *c)
     if (c->qps != NULL) {
         k3_qps_destroy(c->qps);
     }
+    k3_free(c->silent);
+    k3_free(c->due);
+    k3_free(c->expected);
+    k3_free(c->told);
     k3_free(c->sent);
     k3_free(c->lanes);
     k3_free(c);
 }
 
-/* --- the loop -------------------------------------------------------------------------------- */
+/* --- the loops ------------------------------------------------------------------------------- */
 
-static void post_lane(k3_control_t *c, const lane_t *lane)
+static void post_messages(k3_control_t *c, const lane_t *lane)
 {
     const char *from = (const char *)k3_qps_memory(c->qps) + c->area * (uint64_t)c->world->size;
-    uint64_t    to = c->area * (uint64_t)c->world->rank, word = word_at(c, c->world->rank);
+    uint64_t    to = c->area * (uint64_t)c->world->rank;
     uint64_t   *at = &c->sent[lane->peer];
 
     for (uint64_t i = 0; i < lane->messages; i++) {
         k3_qps_put(c->qps, lane->peer, lane->qp, from + *at, to + *at, lane->bytes, 0);
         *at += lane->bytes;
     }
-    for (uint64_t i = 0; i < lane->signals; i++) {
+}
+
+static void post_signals(k3_control_t *c, const lane_t *lane, uint64_t count, uint64_t word)
+{
+    for (uint64_t i = 0; i < count; i++) {
         if (c->width == 8) {
             k3_qps_signal_add64(c->qps, lane->peer, lane->qp, word, 1);
         } else {
@@ -150,14 +273,60 @@ static void post_lane(k3_control_t *c, const lane_t *lane)
     }
 }
 
-k3_status_t k3_control_run(k3_control_t *c, k3_error_t *err)
+k3_status_t k3_control_bare(k3_control_t *c, k3_error_t *err)
 {
+    uint64_t word = word_at(c, c->world->rank, false);
+
     memset(c->sent, 0, (uint64_t)c->world->size * sizeof(*c->sent));
     for (uint64_t i = 0; i < c->count; i++) {
-        post_lane(c, &c->lanes[i]);
+        post_messages(c, &c->lanes[i]);
+        post_signals(c, &c->lanes[i], c->lanes[i].signals, word);
     }
     if (k3_qps_flush(c->qps, err) == K3_OK) {
         k3_qps_barrier(c->qps, err);
     }
     return err->status;
+}
+
+/* Until every rank's signals of the stage are in; the words count on. */
+static k3_status_t wait_stage(k3_control_t *c, stage_t stage, k3_error_t *err)
+{
+    const uint8_t  *words = (const uint8_t *)k3_qps_memory(c->qps) + word_at(c, 0, true);
+    const uint32_t *due = c->due + (uint64_t)stage * (uint64_t)c->world->size;
+
+    for (int source = 0; source < c->world->size; source++) {
+        c->expected[source] += due[source];
+        while (due[source] > 0 && err->status == K3_OK &&
+               (int32_t)(k3_signal_read32(words + (uint64_t)source * sizeof(uint64_t)) -
+                         c->expected[source]) < 0) {
+            k3_qps_idle(c->qps, err);
+        }
+    }
+    return err->status;
+}
+
+/* A barrier behind a flush, or flags behind a drain: the signals of a stage follow all its messages. */
+k3_status_t k3_control_ordered(k3_control_t *c, k3_error_t *err)
+{
+    uint64_t word = word_at(c, c->world->rank, true);
+    bool     drains = c->cell->profile->completion == K3_DONE_BARRIER ||
+                  c->cell->profile->completion == K3_DONE_DRAIN_FLAG;
+
+    memset(c->sent, 0, (uint64_t)c->world->size * sizeof(*c->sent));
+    for (stage_t s = 0; s < STAGES && err->status == K3_OK; s++) {
+        for (uint64_t i = c->first[s]; i < c->first[s + 1]; i++) {
+            post_messages(c, &c->lanes[i]);
+            if (!drains) {
+                post_signals(c, &c->lanes[i], c->lanes[i].signals + c->lanes[i].tells, word);
+            }
+        }
+        if (drains && c->first[s] < c->first[s + 1]) {
+            k3_qps_flush(c->qps, err);
+        }
+        for (uint64_t i = c->first[s]; drains && i < c->first[s + 1]; i++) {
+            post_signals(c, &c->lanes[i], c->lanes[i].signals + c->lanes[i].tells, word);
+        }
+        wait_stage(c, s, err);
+    }
+    return k3_engine_finish_span(c->qps, c->soft, err);
 }

@@ -1,8 +1,18 @@
 /* The control of engines that have none of their own: what the plan says that this rank posts in a
  * dispatch (with its counts), as a flat list on queue pairs of its own, posted by a loop that keeps no
- * books and waits for nobody. Messages of a lane have their mean size and lie one behind the other, where
- * they come from and where they go. What it takes is what the messages cost; what a dispatch takes above it is the engine's and
- * the protocol's: quantisation, waits, hops that follow each other. */
+ * books. Messages of a lane have their mean size and lie one behind the other, where they come from and where
+ * they go; no byte is read or moved but by the posts. Twice:
+ *
+ *   bare     all posts at once, a flush, a barrier. What it takes is what the messages cost; what a dispatch
+ *            takes above it is the engine's and the protocol's.
+ *   ordered  the same posts in stages, in the order that the protocol cannot do without: what a rank posts in
+ *            a stage, it posts when all that the plan sends it in the stages before has been signalled. The
+ *            stages are the barrier in front, the counts by rail, the counts inside the node, the first hop,
+ *            the second hop (or the one there is) and the barrier behind; a profile has those that it needs.
+ *            What a dispatch takes above it is the engine's: quantisation, copies, sorting.
+ *
+ * Signals say that something has arrived as they do in the protocol; where a stage has messages without one, one
+ * add for each pair of ranks stands for the look at the messages themselves. */
 #ifndef K3_ENGINES_CONTROL_H
 #define K3_ENGINES_CONTROL_H
 
@@ -15,7 +25,8 @@ k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control
                               k3_error_t *err);
 void        k3_control_destroy(k3_control_t *control);
 
-/* Posts everything and waits until it has completed everywhere. Collective. */
-k3_status_t k3_control_run(k3_control_t *control, k3_error_t *err);
+/* Collective. */
+k3_status_t k3_control_bare(k3_control_t *control, k3_error_t *err);
+k3_status_t k3_control_ordered(k3_control_t *control, k3_error_t *err);
 
 #endif

@@ -2,9 +2,16 @@
  * passes it on to the ranks of its node that hold the row's experts; on the way back each node's results
  * are added up at that rank and travel as one row.
  *
+ * What a dispatch cannot do without, in records of a rank with T rows, of which F go to other nodes by its rail
+ * and which forwards G copies to ranks of its node: T written once (the format), F posted in hop 1, G posted in hop
+ * 2, T + (arrived by rail) metadata read to forward and one for each arrived copy to receive. Over rings (slots are
+ * used again) a record is copied to the ring's own side before hop 1 and out of the ring behind hop 2: F + G
+ * more. Hop 2 of a row follows its hop 1; counts ahead of the rows are one more round by rail and one inside the
+ * node.
+ *
  * No area is written again before its reader is done: a rank begins its next dispatch when its combine
  * is complete, and for that every forwarder has answered, each after all ranks of its node. Where the
- * areas of combine lie over those of dispatch, ranks of a node say first that they take results
+ * areas of combine lie over those of dispatch, where the experts have read them, ranks of a node say first that they take results
  * (local_barrier), and the counts ahead of the rows hold a dispatch back until the combine before it
  * has ended everywhere that its rows go. */
 #include <stdio.h>
@@ -27,7 +34,8 @@ static void rails_destroy(void *engine)
             e->passed,      e->got,        e->got_next,     e->forwarded,   e->from,
             e->record,      e->copied,     e->expert_begin, e->expert_fill, e->values,
             e->scales,      e->out,        e->pair_out,     e->results,     e->partial,
-            e->decoded,     e->decode_row, e->sum_row,      e->seen,        e->pair_first,
+            e->decoded,     e->decode_row, e->sum_row,      e->seen,        e->row,
+            e->pair,        e->where,      e->node_mark,    e->index_mark,
     };
 
     for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
@@ -67,6 +75,9 @@ static k3_status_t alloc_origin(rails_engine_t *e, k3_error_t *err)
     uint64_t          row = e->env.cell->profile->notify ? 1 + (uint64_t)r->local : 0;
     uint64_t          lanes = r->channels > 0 ? r->channels : 1;
     const table_t     tables[] = {
+            {"places of experts", r->experts, sizeof(rails_where_t), &e->where},
+            {"nodes of a row", r->nodes, sizeof(uint32_t), &e->node_mark},
+            {"ranks of a row", r->per_node, sizeof(uint32_t), &e->index_mark},
             {"rows for nodes", k3_mul(r->nodes, r->m), sizeof(rails_send_t), &e->list},
             {"rows for nodes", r->nodes, sizeof(uint32_t), &e->listed},
             {"chunks of nodes", r->nodes, sizeof(uint32_t), &e->slot_chunk},
@@ -119,7 +130,8 @@ static k3_status_t alloc_receiver(rails_engine_t *e, k3_error_t *err)
             {"row pointers", pairs, sizeof(void *), &e->scales},
             {"row pointers", pairs, sizeof(void *), &e->out},
             {"row pointers", pairs, sizeof(void *), &e->pair_out},
-            {"pairs of records", pairs, sizeof(uint64_t), &e->pair_first},
+            {"rows of records", pairs, sizeof(rails_row_t), &e->row},
+            {"pairs of records", pairs, sizeof(rails_pair_t), &e->pair},
             {"expert results", pairs, width * 2, &e->results},
             {"sums of results", pairs, r->result, &e->partial},
     };
@@ -138,6 +150,16 @@ static k3_status_t check_names(const k3_rails_t *r, k3_error_t *err)
                        (unsigned long long)r->m, UINT32_MAX);
     }
     return K3_OK;
+}
+
+static void find_experts(rails_engine_t *e)
+{
+    for (uint32_t x = 0; x < e->rails.experts; x++) {
+        uint32_t place = e->env.cell->place_of[x / e->rails.local];
+
+        e->where[x] = (rails_where_t){.node = (uint16_t)(place / e->rails.per_node),
+                                      .index = (uint16_t)(place % e->rails.per_node)};
+    }
 }
 
 static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
@@ -167,6 +189,7 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
         }
         return err->status;
     }
+    find_experts(e);
     e->block = k3_qps_memory(e->qps);
     if (e->rings == NULL) {
         e->returned = e->block + e->rails.returned;
@@ -280,41 +303,68 @@ k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_
 
 /* --- records --------------------------------------------------------------------------------- */
 
-void k3_rails_ids(const rails_engine_t *e, const uint8_t *record, int32_t *ids)
+float k3_rails_weight(const rails_engine_t *e, const uint8_t *record, uint32_t k)
 {
     const k3_rails_t *r = &e->rails;
-    const uint8_t    *at = record + r->meta_at + r->name_bytes;
+    float             weight;
 
-    for (uint32_t k = 0; k < r->topk; k++) {
-        memcpy(&ids[k], at + (size_t)k * r->id_bytes, sizeof(int32_t)); /* little endian */
-    }
+    memcpy(&weight,
+           record + r->meta_at + r->name_bytes + (size_t)r->topk * r->id_bytes + k * sizeof(weight),
+           sizeof(weight));
+    return weight;
 }
 
-k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_meta_t *meta,
-                          k3_error_t *err)
+k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+                          int32_t *ids, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
     const uint8_t    *at = record + r->meta_at;
     uint32_t          name;
 
     memcpy(&name, at, sizeof(name));
-    k3_rails_ids(e, record, meta->ids);
-    memcpy(meta->weights, at + r->name_bytes + (size_t)r->topk * r->id_bytes,
-           r->topk * sizeof(float));
-    meta->source = (uint32_t)(name / r->m);
-    meta->row = (uint32_t)(name % r->m);
-    if (meta->source >= r->ranks) {
+    *row = (rails_row_t){.source = (uint32_t)(name / r->m), .row = (uint32_t)(name % r->m)};
+    if (row->source >= r->ranks) {
         return k3_fail(err, K3_ERR_CHECK, "a record names row %u, there are %llu", name,
                        (unsigned long long)(r->ranks * r->m));
     }
     for (uint32_t k = 0; k < r->topk; k++) {
-        if (meta->ids[k] < -1 || meta->ids[k] >= (int32_t)r->experts) {
-            return k3_fail(err, K3_ERR_CHECK, "row %u of rank %u names expert %d of %u", meta->row,
-                           meta->source, meta->ids[k], r->experts);
+        memcpy(&ids[k], at + r->name_bytes + (size_t)k * r->id_bytes,
+               sizeof(*ids)); /* little endian */
+        if (ids[k] < -1 || ids[k] >= (int32_t)r->experts) {
+            return k3_fail(err, K3_ERR_CHECK, "row %u of rank %u names expert %d of %u", row->row,
+                           row->source, ids[k], r->experts);
         }
     }
-    meta->place_count = k3_rails_places(e->env.cell, meta->ids, meta->places);
     return K3_OK;
+}
+
+/* Marks grow by one a row, so that nothing is cleared between rows. */
+void k3_rails_here(rails_engine_t *e, const int32_t *ids, rails_here_t *here)
+{
+    uint32_t mark = ++e->mark;
+
+    if (mark == 0) {
+        memset(e->node_mark, 0, e->rails.nodes * sizeof(*e->node_mark));
+        memset(e->index_mark, 0, e->rails.per_node * sizeof(*e->index_mark));
+        mark = ++e->mark;
+    }
+    here->count = 0;
+    here->position = 0;
+    for (uint32_t k = 0; k < e->rails.topk; k++) {
+        rails_where_t where;
+
+        if (ids[k] < 0) {
+            continue;
+        }
+        where = e->where[ids[k]];
+        if (where.node == e->node && e->index_mark[where.index] != mark) {
+            e->index_mark[where.index] = mark;
+            here->index[here->count++] = where.index;
+        } else if (where.node < e->node && e->node_mark[where.node] != mark) {
+            e->node_mark[where.node] = mark;
+            here->position++;
+        }
+    }
 }
 
 /* --- dispatch -------------------------------------------------------------------------------- */
@@ -335,7 +385,7 @@ static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_
     if (e->env.cell->profile->notify) {
         k3_span_begin(spans, K3_PHASE_NOTIFY);
         k3_qps_bank_begin(e->qps, K3_TRAFFIC_NOTIFY);
-        k3_rails_notify(e, err);
+        k3_rails_notify(e, rows, err);
         k3_span_end(spans, K3_PHASE_NOTIFY);
     }
 

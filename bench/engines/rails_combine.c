@@ -24,40 +24,24 @@ static k3_status_t local_barrier(rails_engine_t *e, k3_error_t *err)
     return k3_rails_wait(e, "barrier of the node", K3_TRAFFIC_COMBINE, false, poll_ready, err);
 }
 
-/* Among the ranks of this node that got the row, how many come before this one. */
-static uint32_t own_part(const rails_engine_t *e, const rails_meta_t *meta)
+static void return_row(rails_engine_t *e, uint32_t to, uint64_t i)
 {
-    uint32_t place = e->node * e->rails.per_node + e->index, before = 0;
+    const k3_rails_t  *r = &e->rails;
+    const rails_row_t *row = &e->row[i];
+    uint64_t           at = e->env.cell->place_of[row->source] / r->per_node * r->m + row->row;
 
-    for (uint32_t t = 0; t < meta->place_count && meta->places[t] < place; t++) {
-        before += meta->places[t] / e->rails.per_node == e->node;
-    }
-    return before;
-}
-
-static void return_row(rails_engine_t *e, uint32_t to, uint64_t i, k3_error_t *err)
-{
-    const k3_rails_t *r = &e->rails;
-    rails_meta_t      meta;
-    uint64_t          at;
-
-    if (k3_rails_meta(e, e->record[i], &meta, err) != K3_OK) {
-        return;
-    }
-    at = e->env.cell->place_of[meta.source] / r->per_node * r->m + meta.row;
-    k3_rails_put(e, k3_rails_local_rank(e, to), 0, k3_rails_partial(e, i, &meta),
-                 r->arrive + (at * r->parts + own_part(e, &meta)) * r->result, r->result,
-                 r->result_payload);
+    k3_rails_put(e, k3_rails_local_rank(e, to), 0, k3_rails_partial(e, i),
+                 r->arrive + (at * r->parts + row->part) * r->result, r->result, r->result_payload);
 }
 
 /* All rows that came by one forwarder, with a tail after some rows each or one signal at the end. */
-static void return_rows(rails_engine_t *e, uint32_t to, k3_error_t *err)
+static void return_rows(rails_engine_t *e, uint32_t to)
 {
     uint32_t tail = e->env.cell->profile->local_tail_rows;
     uint64_t offset = e->rails.results + e->index * 8, told = 0;
 
-    for (uint64_t i = e->from[to]; i < e->from[to + 1] && err->status == K3_OK; i++) {
-        return_row(e, to, i, err);
+    for (uint64_t i = e->from[to]; i < e->from[to + 1]; i++) {
+        return_row(e, to, i);
         told++;
         if (tail > 0 && (told == tail || i + 1 == e->from[to + 1])) {
             k3_rails_signal(e, k3_rails_local_rank(e, to), 0, offset, told);
@@ -236,7 +220,7 @@ k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
         local_barrier(e, err);
     }
     for (uint32_t step = 0; step < e->rails.per_node && err->status == K3_OK; step++) {
-        return_rows(e, (e->index + step) % e->rails.per_node, err);
+        return_rows(e, (e->index + step) % e->rails.per_node);
     }
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 

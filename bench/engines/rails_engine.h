@@ -26,13 +26,30 @@ typedef struct rails_passed {
     uint32_t mask;     /* rings: which ranks, by index */
 } rails_passed_t;
 
-/* Metadata of a record, checked. */
-typedef struct rails_meta {
+/* Where an expert is: node, and index among its ranks. */
+typedef struct rails_where {
+    uint16_t node, index;
+} rails_where_t;
+
+/* What the experts of a row say about this node. */
+typedef struct rails_here {
+    uint32_t count;    /* its ranks that hold some of them */
+    uint16_t position; /* of this node among those of the row */
+    uint16_t index[K3_TOPK_MAX];
+} rails_here_t;
+
+/* A row that arrived, as its record's metadata says; read once, the record's values stay where they are. */
+typedef struct rails_row {
     uint32_t source, row; /* origin and its row */
-    int32_t  ids[K3_TOPK_MAX];
-    float    weights[K3_TOPK_MAX];
-    uint32_t places[K3_TOPK_MAX], place_count;
-} rails_meta_t;
+    uint32_t pairs;       /* with experts of this rank */
+    uint32_t part;        /* ranks of this node in front of this one that got it */
+    uint64_t pair;        /* the first of them */
+} rails_row_t;
+
+typedef struct rails_pair {
+    uint32_t expert; /* local */
+    float    weight;
+} rails_pair_t;
 
 typedef struct rails_engine {
     k3_engine_env_t env;
@@ -43,19 +60,23 @@ typedef struct rails_engine {
     bool soft; /* some rank has lanes that need their peers' progress: k3_engine_finish_span */
 
     /* as origin */
-    rails_send_t *list;         /* [N][M] */
-    uint32_t     *listed;       /* [N] */
-    uint32_t     *slot_chunk;   /* [N] last chunk of own rows that the node gets, + 1 */
-    uint32_t     *slot_next;    /* [N][1 or channels] next slot; by chunks in the present chunk */
-    uint32_t     *flag_next;    /* [N] chunks begun */
-    uint32_t     *route_count;  /* [M] nodes that a row's results come back from */
-    uint64_t     *route_back;   /* [M][min(N, K)] their places in `returned` */
-    uint8_t      *returned;     /* of the block, but for rings */
-    uint8_t      *records;      /* [M] own records, of the block but for rings */
-    struct rings *rings;        /* NULL: a slot for every row */
-    uint32_t     *notify_rows;  /* [R places][1 + L] own counts, as sent: the complement */
-    uint64_t     *notify_sums;  /* [n][1 + L] counts of the rail for the ranks of this node */
-    uint64_t     *notify_wants; /* [1 + L] what will arrive here */
+    rails_where_t *where;      /* [E] */
+    uint32_t      *node_mark;  /* [N] mark of the last row that had the node */
+    uint32_t      *index_mark; /* [n] likewise a rank of this node */
+    uint32_t       mark;
+    rails_send_t  *list;         /* [N][M] */
+    uint32_t      *listed;       /* [N] */
+    uint32_t      *slot_chunk;   /* [N] last chunk of own rows that the node gets, + 1 */
+    uint32_t      *slot_next;    /* [N][1 or channels] next slot; by chunks in the present chunk */
+    uint32_t      *flag_next;    /* [N] chunks begun */
+    uint32_t      *route_count;  /* [M] nodes that a row's results come back from */
+    uint64_t      *route_back;   /* [M][min(N, K)] their places in `returned` */
+    uint8_t       *returned;     /* of the block, but for rings */
+    uint8_t       *records;      /* [M] own records, of the block but for rings */
+    struct rings  *rings;        /* NULL: a slot for every row */
+    uint32_t      *notify_rows;  /* [R places][1 + L] own counts, as sent: the complement */
+    uint64_t      *notify_sums;  /* [n][1 + L] counts of the rail for the ranks of this node */
+    uint64_t      *notify_wants; /* [1 + L] what will arrive here */
 
     /* as forwarder */
     rails_passed_t *passed;    /* [N][slots] */
@@ -64,19 +85,20 @@ typedef struct rails_engine {
     uint64_t       *forwarded; /* [n] rows to each rank of the node */
 
     /* as receiver */
-    uint64_t     rows_cap, pairs_cap;
-    uint64_t    *from;             /* [n + 1] records of each forwarder */
-    uint64_t     got_count[2];     /* rows and pairs of the present iteration */
-    uint8_t    **record;           /* [rows_cap] */
-    uint8_t     *copied;           /* [rows_cap] records, where the block is used again */
-    uint64_t    *expert_begin;     /* [L + 1] of the pairs of an expert */
-    uint64_t    *expert_fill;      /* [L] */
-    const void **values, **scales; /* [pairs_cap] by expert */
-    uint16_t   **out;              /* [pairs_cap] by expert */
-    uint16_t   **pair_out;         /* [pairs_cap] by record, in the order of its selections */
-    uint64_t    *pair_first;       /* [rows_cap] the first pair of a record */
-    uint16_t    *results;          /* [pairs_cap][W] */
-    uint8_t     *partial;          /* [rows_cap] sums over the own experts, as sent */
+    uint64_t        rows_cap, pairs_cap;
+    uint64_t       *from;             /* [n + 1] records of each forwarder */
+    uint64_t        got_count[2];     /* rows and pairs of the present iteration */
+    const uint8_t **record;           /* [rows_cap] */
+    uint8_t        *copied;           /* [rows_cap] records, where the block is used again */
+    uint64_t       *expert_begin;     /* [L + 1] of the pairs of an expert */
+    uint64_t       *expert_fill;      /* [L] */
+    const void    **values, **scales; /* [pairs_cap] by expert */
+    uint16_t      **out;              /* [pairs_cap] by expert */
+    uint16_t      **pair_out;         /* [pairs_cap] by record, in the order of its selections */
+    rails_row_t    *row;              /* [rows_cap] */
+    rails_pair_t   *pair;             /* [pairs_cap] by record, in the order of its selections */
+    uint16_t       *results;          /* [pairs_cap][W] */
+    uint8_t        *partial;          /* [rows_cap] sums over the own experts, as sent */
 
     /* sums in a format other than bf16 */
     uint16_t *decoded; /* [min(K, max(n, N))][W] */
@@ -120,18 +142,32 @@ k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_
 void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
                         uint64_t begin);
 
-/* The experts of a record, unchecked. */
-void k3_rails_ids(const rails_engine_t *e, const uint8_t *record, int32_t *ids);
+/* Reads and checks a record's metadata: whose row it is, `ids` of K experts. */
+k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+                          int32_t *ids, k3_error_t *err);
+float       k3_rails_weight(const rails_engine_t *e, const uint8_t *record, uint32_t k);
 
-/* Reads and checks a record's metadata. */
-k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_meta_t *meta,
-                          k3_error_t *err);
+/* The next record will be read: its metadata are fetched meanwhile. */
+static inline void k3_rails_expect(const rails_engine_t *e, const uint8_t *record)
+{
+    const uint8_t *meta = record + e->rails.meta_at;
+    uint64_t       bytes = e->rails.record - e->rails.meta_at;
+
+    for (uint64_t at = 0; at < bytes + 64; at += 64) {
+        __builtin_prefetch(meta + at);
+    }
+}
+
+void k3_rails_here(rails_engine_t *e, const int32_t *ids, rails_here_t *here);
+
+/* A record that arrived joins those of this iteration, its pairs those of the records before. */
+k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, k3_error_t *err);
 
 /* --- the other files ------------------------------------------------------------------------- */
 
 void        k3_rails_list_rows(rails_engine_t *e, const k3_rows_t *rows);
 void        k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows);
-k3_status_t k3_rails_notify(rails_engine_t *e, k3_error_t *err);
+k3_status_t k3_rails_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
 void        k3_rails_send(rails_engine_t *e, uint64_t rows);
 
 k3_status_t k3_rails_forward_own(rails_engine_t *e, k3_error_t *err);
@@ -141,7 +177,7 @@ k3_status_t k3_rails_forward(rails_engine_t *e, k3_error_t *err);
 k3_status_t k3_rails_receive(rails_engine_t *e, k3_error_t *err);
 void        k3_rails_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *work);
 /* The weighted sum of record i over the own experts, as it is sent. */
-const void *k3_rails_partial(rails_engine_t *e, uint64_t i, const rails_meta_t *meta);
+const void *k3_rails_partial(rails_engine_t *e, uint64_t i);
 
 /* Rows by expert, when all have arrived. */
 k3_status_t k3_rails_sort(rails_engine_t *e, k3_error_t *err);

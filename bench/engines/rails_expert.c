@@ -4,6 +4,11 @@
 
 #include "bench/engines/rails_engine.h"
 
+static bool is_local(const rails_engine_t *e, int32_t id)
+{
+    return id >= 0 && e->where[id].node == e->node && e->where[id].index == e->index;
+}
+
 /* --- arrival --------------------------------------------------------------------------------- */
 
 static bool poll_forwarder(rails_engine_t *e, uint32_t index, k3_error_t *err)
@@ -23,76 +28,75 @@ static bool poll_forwarder(rails_engine_t *e, uint32_t index, k3_error_t *err)
     return true;
 }
 
-static k3_status_t point_at_records(rails_engine_t *e, k3_error_t *err)
+k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, k3_error_t *err)
+{
+    uint64_t     i = e->got_count[0];
+    int32_t      ids[K3_TOPK_MAX];
+    rails_row_t *row = &e->row[i];
+    rails_here_t here;
+
+    if (i >= e->rows_cap) {
+        return k3_fail(err, K3_ERR_CHECK, "more than the %llu rows planned arrived",
+                       (unsigned long long)e->rows_cap);
+    }
+    if (k3_rails_meta(e, record, row, ids, err) != K3_OK) {
+        return err->status;
+    }
+    k3_rails_here(e, ids, &here);
+    for (uint32_t j = 0; j < here.count; j++) {
+        row->part += here.index[j] < e->index;
+    }
+    row->pair = e->got_count[1];
+    for (uint32_t k = 0; k < e->rails.topk; k++) {
+        if (!is_local(e, ids[k])) {
+            continue;
+        }
+        if (e->got_count[1] == e->pairs_cap) {
+            return k3_fail(err, K3_ERR_CHECK, "more than the %llu selections planned arrived",
+                           (unsigned long long)e->pairs_cap);
+        }
+        e->pair[e->got_count[1]++] = (rails_pair_t){(uint32_t)ids[k] - e->rank * e->rails.local,
+                                                    k3_rails_weight(e, record, k)};
+        row->pairs++;
+    }
+    if (row->pairs == 0) {
+        return k3_fail(err, K3_ERR_CHECK, "row %u of rank %u has no expert of rank %u", row->row,
+                       row->source, e->rank);
+    }
+    e->record[i] = record;
+    e->got_count[0]++;
+    return K3_OK;
+}
+
+static k3_status_t take_records(rails_engine_t *e, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
-    uint64_t          n = 0;
 
-    e->from[0] = 0;
+    e->from[0] = e->got_count[0] = e->got_count[1] = 0;
     for (uint32_t f = 0; f < r->per_node; f++) {
-        uint8_t *record = e->block + r->receive + f * r->nodes * r->m * r->record;
-        uint64_t count = e->from[f + 1];
+        const uint8_t *record = e->block + r->receive + f * r->nodes * r->m * r->record;
 
-        if (n + count > e->rows_cap) {
-            return k3_fail(err, K3_ERR_CHECK, "more than the %llu rows planned arrived",
-                           (unsigned long long)e->rows_cap);
+        for (uint64_t i = e->from[f + 1]; i > 0 && err->status == K3_OK; i--) {
+            k3_rails_expect(e, record + r->record);
+            k3_rails_take_row(e, record, err);
+            record += r->record;
         }
-        if (r->copies_out && count > 0) {
-            memcpy(e->copied + n * r->record, record, count * r->record);
-            record = e->copied + n * r->record;
-        }
-        for (uint64_t i = 0; i < count; i++) {
-            e->record[n++] = record + i * r->record;
-        }
-        e->from[f + 1] = n;
+        e->from[f + 1] = e->got_count[0];
     }
-    e->got_count[0] = n;
-    return K3_OK;
+    return err->status;
 }
 
 /* --- by expert ------------------------------------------------------------------------------- */
-
-static bool is_local(const rails_engine_t *e, int32_t id)
-{
-    return id >= 0 && (uint32_t)id / e->rails.local == e->rank;
-}
-
-static k3_status_t count_pairs(rails_engine_t *e, k3_error_t *err)
-{
-    uint64_t     pairs = 0;
-    rails_meta_t meta;
-
-    memset(e->expert_fill, 0, e->rails.local * sizeof(uint64_t));
-    for (uint64_t i = 0; i < e->got_count[0]; i++) {
-        uint64_t before = pairs;
-
-        if (k3_rails_meta(e, e->record[i], &meta, err) != K3_OK) {
-            return err->status;
-        }
-        for (uint32_t k = 0; k < e->rails.topk; k++) {
-            if (is_local(e, meta.ids[k])) {
-                e->expert_fill[(uint32_t)meta.ids[k] % e->rails.local]++;
-                pairs++;
-            }
-        }
-        if (pairs == before || pairs > e->pairs_cap) {
-            return k3_fail(err, K3_ERR_CHECK,
-                           "row %u of rank %u brings selection %llu to %llu here, planned are %llu",
-                           meta.row, meta.source, (unsigned long long)before,
-                           (unsigned long long)pairs, (unsigned long long)e->pairs_cap);
-        }
-    }
-    e->got_count[1] = pairs;
-    return K3_OK;
-}
 
 static void group_pairs(rails_engine_t *e)
 {
     const k3_rails_t *r = &e->rails;
     uint32_t          width = e->env.cell->model.latent;
-    uint64_t          pair = 0;
-    int32_t           ids[K3_TOPK_MAX];
 
+    memset(e->expert_fill, 0, r->local * sizeof(uint64_t));
+    for (uint64_t i = 0; i < e->got_count[1]; i++) {
+        e->expert_fill[e->pair[i].expert]++;
+    }
     e->expert_begin[0] = 0;
     for (uint32_t x = 0; x < r->local; x++) {
         e->expert_begin[x + 1] = e->expert_begin[x] + e->expert_fill[x];
@@ -101,19 +105,13 @@ static void group_pairs(rails_engine_t *e)
     for (uint64_t i = 0; i < e->got_count[0]; i++) {
         const uint8_t *record = e->record[i];
 
-        e->pair_first[i] = pair;
-        k3_rails_ids(e, record, ids);
-        for (uint32_t k = 0; k < r->topk; k++) {
-            uint64_t at;
+        for (uint64_t p = e->row[i].pair; p < e->row[i].pair + e->row[i].pairs; p++) {
+            uint64_t at = e->expert_fill[e->pair[p].expert]++;
 
-            if (!is_local(e, ids[k])) {
-                continue;
-            }
-            at = e->expert_fill[(uint32_t)ids[k] % r->local]++;
             e->values[at] = record;
             e->scales[at] = record + r->scales_at;
             e->out[at] = e->results + at * width;
-            e->pair_out[pair++] = e->out[at];
+            e->pair_out[p] = e->out[at];
         }
     }
 }
@@ -138,9 +136,6 @@ static k3_status_t check_announced(const rails_engine_t *e, k3_error_t *err)
 
 k3_status_t k3_rails_sort(rails_engine_t *e, k3_error_t *err)
 {
-    if (count_pairs(e, err) != K3_OK) {
-        return err->status;
-    }
     group_pairs(e);
     return e->env.cell->profile->notify ? check_announced(e, err) : K3_OK;
 }
@@ -149,7 +144,7 @@ k3_status_t k3_rails_receive(rails_engine_t *e, k3_error_t *err)
 {
     if (k3_rails_wait(e, "counts of forwarders", K3_TRAFFIC_DISPATCH, false, poll_forwarder, err) !=
             K3_OK ||
-        point_at_records(e, err) != K3_OK) {
+        take_records(e, err) != K3_OK) {
         return err->status;
     }
     return k3_rails_sort(e, err);
@@ -172,21 +167,18 @@ void k3_rails_encode(const rails_engine_t *e, const uint16_t *row, uint8_t *out)
                            out + e->rails.result_scales_at);
 }
 
-const void *k3_rails_partial(rails_engine_t *e, uint64_t i, const rails_meta_t *meta)
+const void *k3_rails_partial(rails_engine_t *e, uint64_t i)
 {
-    const uint16_t *parts[K3_TOPK_MAX];
-    float           weights[K3_TOPK_MAX];
-    uint8_t        *out = e->partial + i * e->rails.result;
-    uint64_t        pair = e->pair_first[i];
-    uint32_t        count = 0;
+    const uint16_t    *parts[K3_TOPK_MAX];
+    float              weights[K3_TOPK_MAX];
+    const rails_row_t *row = &e->row[i];
+    uint8_t           *out = e->partial + i * e->rails.result;
 
-    for (uint32_t k = 0; k < e->rails.topk; k++) {
-        if (is_local(e, meta->ids[k])) {
-            parts[count] = e->pair_out[pair++];
-            weights[count++] = meta->weights[k];
-        }
+    for (uint32_t j = 0; j < row->pairs; j++) {
+        parts[j] = e->pair_out[row->pair + j];
+        weights[j] = e->pair[row->pair + j].weight;
     }
-    e->env.kernels->combine(parts, weights, count, e->env.cell->model.latent, e->sum_row);
+    e->env.kernels->combine(parts, weights, row->pairs, e->env.cell->model.latent, e->sum_row);
     k3_rails_encode(e, e->sum_row, out);
     return out;
 }

@@ -5,37 +5,26 @@
 #include "bench/engines/rails_engine.h"
 #include "harness/base/arith.h"
 
-/* The first of the row's places on this node, and how many nodes come before it. */
-static uint32_t first_here(const rails_engine_t *e, const rails_meta_t *meta, uint16_t *position)
-{
-    uint32_t n = e->rails.per_node, before = UINT32_MAX, t = 0;
-
-    for (*position = 0; t < meta->place_count && meta->places[t] / n < e->node; t++) {
-        *position = (uint16_t)(*position + (meta->places[t] / n != before));
-        before = meta->places[t] / n;
-    }
-    return t;
-}
-
 static k3_status_t forward_row(rails_engine_t *e, uint32_t node, uint64_t slot,
                                const uint8_t *record, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
     rails_passed_t   *passed = &e->passed[node * r->slots + slot];
     uint64_t          area = k3_mul(r->nodes, r->m);
-    rails_meta_t      meta;
-    uint32_t          first, t;
+    int32_t           ids[K3_TOPK_MAX];
+    rails_row_t       row;
+    rails_here_t      here;
 
-    if (k3_rails_meta(e, record, &meta, err) != K3_OK) {
+    if (k3_rails_meta(e, record, &row, ids, err) != K3_OK) {
         return err->status;
     }
-    if (meta.source != k3_rails_peer(e, node)) {
-        return k3_fail(err, K3_ERR_CHECK, "a row of rank %u came as one of rank %u", meta.source,
+    if (row.source != k3_rails_peer(e, node)) {
+        return k3_fail(err, K3_ERR_CHECK, "a row of rank %u came as one of rank %u", row.source,
                        k3_rails_peer(e, node));
     }
-    first = first_here(e, &meta, &passed->position);
-    for (t = first; t < meta.place_count && meta.places[t] / r->per_node == e->node; t++) {
-        uint32_t to = meta.places[t] % r->per_node;
+    k3_rails_here(e, ids, &here);
+    for (uint32_t j = 0; j < here.count; j++) {
+        uint32_t to = here.index[j];
         uint64_t at = e->index * area + e->forwarded[to]++;
 
         if (e->forwarded[to] > area) {
@@ -45,8 +34,8 @@ static k3_status_t forward_row(rails_engine_t *e, uint32_t node, uint64_t slot,
         k3_rails_put(e, k3_rails_local_rank(e, to), 0, record, r->receive + at * r->record,
                      r->record, r->record_payload);
     }
-    passed->row = meta.row;
-    passed->parts = (uint16_t)(t - first);
+    *passed =
+        (rails_passed_t){.row = row.row, .parts = (uint16_t)here.count, .position = here.position};
     return K3_OK;
 }
 
@@ -68,6 +57,7 @@ static void forward_slots(rails_engine_t *e, uint32_t node, uint64_t slot, uint3
     const uint8_t    *records = e->block + r->hop1 + node * r->slots * r->record;
 
     for (uint32_t i = 0; i < rows && err->status == K3_OK; i++) {
+        k3_rails_expect(e, records + (slot + i + 1) * r->record);
         forward_row(e, node, slot + i, records + (slot + i) * r->record, err);
     }
     e->moved = true;

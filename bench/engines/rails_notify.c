@@ -10,30 +10,26 @@ static uint32_t row_words(const rails_engine_t *e)
 }
 
 /* A count travels as its complement, so that none is zero. */
-static void count_rows(rails_engine_t *e)
+static void count_rows(rails_engine_t *e, const k3_rows_t *rows)
 {
     const k3_rails_t *r = &e->rails;
     uint32_t          words = row_words(e);
-    rails_meta_t      meta;
-    k3_error_t        unused = K3_ERROR_INIT;
+    uint32_t          places[K3_TOPK_MAX];
 
     memset(e->notify_rows, 0xff, (size_t)r->ranks * words * sizeof(uint32_t));
-    for (uint32_t node = 0; node < r->nodes; node++) {
-        for (uint32_t i = 0; i < e->listed[node]; i++) {
-            uint32_t row = e->list[node * r->m + i].row;
+    for (uint64_t i = 0; i < rows->count; i++) {
+        const int32_t *ids = rows->ids + i * r->topk;
+        uint32_t       count = k3_rails_places(e->env.cell, ids, places);
 
-            k3_rails_meta(e, e->records + row * r->record, &meta, &unused);
-            for (uint32_t t = 0; t < meta.place_count; t++) {
-                e->notify_rows[meta.places[t] * words] -= meta.places[t] / r->per_node == node;
-            }
-            for (uint32_t k = 0; k < r->topk; k++) {
-                uint32_t id = (uint32_t)meta.ids[k], place;
+        for (uint32_t t = 0; t < count; t++) {
+            e->notify_rows[places[t] * words]--;
+        }
+        for (uint32_t k = 0; k < r->topk; k++) {
+            if (ids[k] >= 0) {
+                rails_where_t where = e->where[ids[k]];
 
-                if (meta.ids[k] < 0) {
-                    continue;
-                }
-                place = e->env.cell->place_of[id / r->local];
-                e->notify_rows[place * words + 1 + id % r->local] -= place / r->per_node == node;
+                e->notify_rows[((uint32_t)where.node * r->per_node + where.index) * words + 1 +
+                               (uint32_t)ids[k] % r->local]--;
             }
         }
     }
@@ -105,12 +101,12 @@ static k3_status_t wait_sums(rails_engine_t *e, k3_error_t *err)
     return err->status;
 }
 
-k3_status_t k3_rails_notify(rails_engine_t *e, k3_error_t *err)
+k3_status_t k3_rails_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
     uint32_t          words = r->per_node * row_words(e);
 
-    count_rows(e);
+    count_rows(e, rows);
     for (uint32_t step = 1; step < r->nodes; step++) {
         uint32_t node = (e->node + step) % r->nodes;
 

@@ -88,7 +88,7 @@ k3_status_t k3_rings_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t 
                              k3_error_t *err);
 
 void        k3_rings_list_rows(rails_engine_t *e, const k3_rows_t *rows);
-k3_status_t k3_rings_notify(rails_engine_t *e, k3_error_t *err);
+k3_status_t k3_rings_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
 
 /* Runs `pass` until no stream is left. */
 k3_status_t k3_rings_loop(rails_engine_t *e, const char                                *what,

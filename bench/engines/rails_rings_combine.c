@@ -13,19 +13,15 @@ static uint32_t stream_of(const rings_t *g, uint32_t channel, uint32_t index, ui
 /* --- receiver of rows: results to the forwarders --------------------------------------------- */
 
 static void return_record(rails_engine_t *e, uint32_t channel, uint32_t to, uint32_t node,
-                          ring_stream_t *s, k3_error_t *err)
+                          ring_stream_t *s)
 {
     const k3_rails_t *r = &e->rails;
     const k3_rings_t *p = &e->rings->plan;
     uint32_t          slots = p->nvl_slots[1], qp = k3_rings_local_qp(p, channel);
     uint32_t          i = s->first - 1, peer = k3_rails_local_rank(e, to);
     uint64_t          mine = stream_of(e->rings, channel, e->index, node);
-    rails_meta_t      meta;
 
-    if (k3_rails_meta(e, e->record[i], &meta, err) != K3_OK) {
-        return;
-    }
-    k3_rails_put(e, peer, qp, k3_rails_partial(e, i, &meta),
+    k3_rails_put(e, peer, qp, k3_rails_partial(e, i),
                  p->back_nvl + mine * p->back_nvl_ring + s->sent % slots * r->result, r->result,
                  r->result_payload);
     s->first = e->rings->next[i];
@@ -52,7 +48,7 @@ static void pass_results(rails_engine_t *e, k3_error_t *err)
         while (s->sent < s->count && err->status == K3_OK &&
                s->sent - k3_signal_read32(k3_rings_at(e, g->plan.back_head, i)) <
                    g->plan.nvl_slots[1]) {
-            return_record(e, channel, to, node, s, err);
+            return_record(e, channel, to, node, s);
         }
         g->left -= s->sent == s->count;
     }

@@ -177,24 +177,20 @@ static bool forward_row(rails_engine_t *e, uint32_t node, uint32_t channel, uint
 {
     const k3_rails_t *r = &e->rails;
     rails_passed_t   *passed = passed_of(e, node, channel) + i;
-    rails_meta_t      meta;
-    uint32_t          before = UINT32_MAX;
+    int32_t           ids[K3_TOPK_MAX];
+    rails_row_t       row;
+    rails_here_t      here;
 
-    if (k3_rails_meta(e, record, &meta, err) != K3_OK) {
+    if (k3_rails_meta(e, record, &row, ids, err) != K3_OK) {
         return false;
     }
-    *passed = (rails_passed_t){.row = meta.row};
-    for (uint32_t t = 0; t < meta.place_count; t++) {
-        uint32_t at = meta.places[t] / r->per_node, to = meta.places[t] % r->per_node;
-
-        passed->position = (uint16_t)(passed->position + (at < e->node && at != before));
-        before = at;
-        if (at == e->node) {
-            passed->mask |= UINT32_C(1) << to;
-            passed->parts++;
-            if (!has_room(e, channel, to)) {
-                return false;
-            }
+    k3_rails_here(e, ids, &here);
+    *passed =
+        (rails_passed_t){.row = row.row, .parts = (uint16_t)here.count, .position = here.position};
+    for (uint32_t j = 0; j < here.count; j++) {
+        passed->mask |= UINT32_C(1) << here.index[j];
+        if (!has_room(e, channel, here.index[j])) {
+            return false;
         }
     }
     if (!e->env.cell->p2p && node != e->node) {
@@ -202,10 +198,8 @@ static bool forward_row(rails_engine_t *e, uint32_t node, uint32_t channel, uint
 
         record = memcpy(e->rings->through + at * r->record, record, r->record);
     }
-    for (uint32_t to = 0; to < r->per_node; to++) {
-        if (passed->mask >> to & 1) {
-            put_inside(e, channel, to, record);
-        }
+    for (uint32_t j = 0; j < here.count; j++) {
+        put_inside(e, channel, here.index[j], record);
     }
     return true;
 }
@@ -333,7 +327,7 @@ static void begin(rails_engine_t *e)
     rings_t *g = e->rings;
     uint32_t channels = g->plan.channels, n = g->plan.per_node;
 
-    e->got_count[0] = 0;
+    e->got_count[0] = e->got_count[1] = 0;
     g->left = channels * n;
     memset(g->inside, 0, (size_t)channels * n * sizeof(*g->inside));
     memset(g->arrive, 0, (size_t)channels * n * sizeof(*g->arrive));
@@ -369,7 +363,7 @@ k3_status_t k3_rings_dispatch(rails_engine_t *e, const k3_rows_t *rows, k3_error
 
     k3_span_begin(spans, K3_PHASE_NOTIFY);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_NOTIFY);
-    k3_rings_notify(e, err);
+    k3_rings_notify(e, rows, err);
     k3_span_end(spans, K3_PHASE_NOTIFY);
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);

@@ -55,11 +55,10 @@ void k3_rings_list_rows(rails_engine_t *e, const k3_rows_t *rows)
 
 /* A count travels as its complement, so that none is zero. For each node: rows for each of its ranks,
  * for each of its experts, and for the node. */
-static void count_rows(rails_engine_t *e)
+static void count_rows(rails_engine_t *e, const k3_rows_t *rows)
 {
     const k3_rails_t *r = &e->rails;
     uint32_t          words = e->rings->plan.rail_words;
-    int32_t           ids[K3_TOPK_MAX];
 
     memset(e->rings->rail_counts, 0xff, (size_t)r->nodes * words * sizeof(uint32_t));
     for (uint32_t node = 0; node < r->nodes; node++) {
@@ -70,17 +69,14 @@ static void count_rows(rails_engine_t *e)
             counts[i % r->per_node] -=
                 e->rings->part_rows[node * e->rings->plan.channels * r->per_node + i];
         }
-        for (uint32_t i = 0; i < e->listed[node]; i++) {
-            k3_rails_ids(e, e->records + e->list[node * r->m + i].row * r->record, ids);
-            for (uint32_t k = 0; k < r->topk; k++) {
-                uint32_t place =
-                    ids[k] < 0 ? UINT32_MAX : e->env.cell->place_of[(uint32_t)ids[k] / r->local];
+    }
+    for (uint64_t i = 0; i < rows->count * r->topk; i++) {
+        if (rows->ids[i] >= 0) {
+            uint32_t      id = (uint32_t)rows->ids[i];
+            rails_where_t where = e->where[id];
 
-                if (place / r->per_node == node) {
-                    counts[r->per_node + place % r->per_node * r->local +
-                           (uint32_t)ids[k] % r->local]--;
-                }
-            }
+            e->rings->rail_counts[where.node * (size_t)words + r->per_node +
+                                  where.index * (size_t)r->local + id % r->local]--;
         }
     }
 }
@@ -180,12 +176,12 @@ static void clear_returns(rails_engine_t *e)
     }
 }
 
-k3_status_t k3_rings_notify(rails_engine_t *e, k3_error_t *err)
+k3_status_t k3_rings_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
     const k3_rings_t *p = &e->rings->plan;
 
-    count_rows(e);
+    count_rows(e, rows);
     for (uint32_t step = 1; step < r->nodes; step++) {
         uint32_t node = (e->node + step) % r->nodes;
 

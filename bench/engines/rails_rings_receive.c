@@ -32,28 +32,28 @@ static bool poll_totals(rails_engine_t *e, uint32_t channel, uint32_t from, ring
     return true;
 }
 
-/* A record leaves its ring and joins its stream, which takes its result back. */
+/* A record leaves its ring and joins its stream, which takes its result back. Its metadata are read
+ * here, so only values and scales are copied. */
 static void take_record(rails_engine_t *e, uint32_t channel, uint32_t from, const uint8_t *record,
                         k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
     rings_t          *g = e->rings;
     uint64_t          i = e->got_count[0];
-    rails_meta_t      meta;
     ring_stream_t    *stream;
     uint32_t          place;
 
-    if (k3_rails_meta(e, record, &meta, err) != K3_OK) {
+    if (k3_rails_take_row(e, record, err) != K3_OK) {
         return;
     }
-    place = e->env.cell->place_of[meta.source];
-    if (i >= e->rows_cap || place % r->per_node != from) {
+    place = e->env.cell->place_of[e->row[i].source];
+    if (place % r->per_node != from) {
         k3_fail(err, K3_ERR_CHECK, "row %u of rank %u by rank %u: not planned, after %llu rows",
-                meta.row, meta.source, k3_rails_local_rank(e, from), (unsigned long long)i);
+                e->row[i].row, e->row[i].source, k3_rails_local_rank(e, from),
+                (unsigned long long)i);
         return;
     }
-    e->record[i] = memcpy(e->copied + i * r->record, record, r->record);
-    e->got_count[0] = i + 1;
+    e->record[i] = memcpy(e->copied + i * r->record, record, r->meta_at);
     stream = &g->stream[k3_rings_nvl_index(g, channel, from) * r->nodes + place / r->per_node];
     g->next[i] = 0;
     if (stream->count++ == 0) {

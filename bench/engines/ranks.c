@@ -6,20 +6,29 @@
  * behind a flush, a flag behind a drain, a signal for each expert, counted immediates), what goes back (a sum
  * of the rank, a result for each expert) and who moves it (a put, or a read by the origin).
  *
+ * What a dispatch cannot do without, in records of a source with T rows that go to C (row, rank) or, where rows
+ * are packed by expert, (row, expert) copies: T written once (the format), C posted, and per signal rule the
+ * signals of bench/plan/ranks.c. Where a message holds many rows (parts of a rank, ranges of an expert order), the
+ * copies for ranks behind a queue pair are packed once more, since a put reads one place; mapped ranks are
+ * stored to row by row. Where one buffer serves both ways, every copy that arrives is moved out of it. The
+ * receiver reads each record's metadata once. Waits: one round of signals; with barriers two; counts ahead
+ * of rows that have no place of their own, one more.
+ *
  * A rank's memory is written again by a peer only after it showed, by its next signals or by entering a
  * barrier, that it is done with it: dispatch waits for all ranks, and so does combine. */
 #include "bench/engines/ranks_engine.h"
 #include "bench/plan/buffers.h"
+#include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
 static void ranks_destroy(void *engine)
 {
     ranks_engine_t *e = engine;
-    void           *owned[] = {e->own_send, e->target,  e->targets,   e->next,   e->expert_rows,
-                               e->base,     e->counts,  e->row,       e->pair,   e->begin,
-                               e->fill,     e->values,  e->scales,    e->out,    e->own_results,
-                               e->own_back, e->partial, e->decoded,   e->pulled, e->part,
-                               e->parts,    e->weights, e->announced, e->kept,   e->seen};
+    void *owned[] = {e->own_send, e->leaves, e->target, e->targets,     e->next,     e->expert_rows,
+                     e->base,     e->counts, e->row,    e->pair,        e->begin,    e->fill,
+                     e->values,   e->scales, e->out,    e->own_results, e->own_back, e->partial,
+                     e->decoded,  e->pulled, e->part,   e->parts,       e->weights,  e->announced,
+                     e->kept,     e->seen};
 
     k3_packed_destroy(e);
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
@@ -46,6 +55,10 @@ static k3_status_t alloc_origin(ranks_engine_t *e, k3_error_t *err)
         k3_alloc("places at the peers", g->ranks, sizeof(uint64_t), &e->base, err) != K3_OK ||
         (announces && k3_alloc("counts to send", g->ranks * line, sizeof(int64_t), &e->announced,
                                err) != K3_OK)) {
+        return err->status;
+    }
+    if (e->packs && k3_alloc("rows for each rank", k3_mul(g->ranks, g->m), sizeof(void *),
+                             &e->leaves, err) != K3_OK) {
         return err->status;
     }
     for (uint32_t r = 0; r < g->ranks; r++) {
@@ -126,6 +139,7 @@ static k3_status_t ranks_create(const k3_engine_env_t *env, void **engine_p, k3_
     if (k3_alloc("ranks engine", 1, sizeof(*e), &e, err) == K3_OK) {
         e->env = *env;
         e->rank = (uint32_t)env->world->rank;
+        e->packs = env->cell->profile->qp_map == K3_QP_SPLIT;
         k3_ranks_plan(env->cell, &e->g);
         alloc_tables(e, err);
     }

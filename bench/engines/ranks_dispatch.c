@@ -1,4 +1,6 @@
 /* Dispatch: rows to the ranks that hold their experts, and how those learn how many there are. */
+#include <string.h>
+
 #include "bench/engines/ranks_engine.h"
 
 /* --- counts in front of the rows ------------------------------------------------------------- */
@@ -96,14 +98,34 @@ static void send_rows(ranks_engine_t *e, const k3_rows_t *rows)
 
         for (uint32_t j = 0; j < e->targets[i]; j++) {
             k3_qps_put(e->qps, (int)t[j].rank, k3_ranks_row_qp(e->env.cell, g, i, t[j].slot),
-                       k3_ranks_send_at(e, t[j].rank, i, t[j].slot),
-                       recv + (e->base[t[j].rank] + t[j].slot) * g->record, g->record,
-                       g->record_payload);
+                       k3_ranks_record(e, i), recv + (e->base[t[j].rank] + t[j].slot) * g->record,
+                       g->record, g->record_payload);
         }
     }
 }
 
-/* The packed rows of each destination, one put for each QP. */
+/* A message of n rows, from `first` on of those for the peer. Mapped memory is stored to from where the rows
+ * lie; for a queue pair they are packed here, just before it reads them. */
+static void send_part(ranks_engine_t *e, uint32_t peer, uint32_t qp, uint64_t first, uint64_t n)
+{
+    const k3_ranks_t  *g = &e->g;
+    const void *const *rows = e->leaves + peer * g->m + first;
+    uint8_t           *packed = e->send + (peer * g->m + first) * g->record;
+    uint64_t           to = g->recv[e->set] + (e->base[peer] + first) * g->record;
+
+    if (k3_qps_mapped(e->qps, (int)peer) != NULL) {
+        k3_gather_t from = {.rows = rows, .row_bytes = g->record, .count = n};
+
+        k3_qps_put_gather(e->qps, (int)peer, qp, &from, to, n * g->record_payload);
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy(packed + i * g->record, rows[i], g->record);
+    }
+    k3_qps_put(e->qps, (int)peer, qp, packed, to, n * g->record, n * g->record_payload);
+}
+
+/* One put for each QP of each peer. */
 static void send_parts(ranks_engine_t *e)
 {
     const k3_ranks_t *g = &e->g;
@@ -115,9 +137,7 @@ static void send_parts(ranks_engine_t *e)
             uint64_t first, n = k3_ranks_part(g, e->next[peer], q, &first);
 
             if (n > 0) {
-                k3_qps_put(e->qps, (int)peer, q, k3_ranks_send_at(e, peer, 0, first),
-                           g->recv[e->set] + (e->base[peer] + first) * g->record, n * g->record,
-                           n * g->record_payload);
+                send_part(e, peer, q, first, n);
             }
         }
     }
@@ -184,7 +204,7 @@ static k3_status_t send(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *er
     if (p->slots == K3_SLOTS_COMPACT && reserve(e, err) != K3_OK) {
         return err->status;
     }
-    if (p->qp_map == K3_QP_SPLIT) {
+    if (e->packs) {
         send_parts(e);
     } else {
         send_rows(e, rows);

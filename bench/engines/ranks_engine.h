@@ -33,16 +33,18 @@ typedef struct ranks_engine {
     uint32_t        rank;
     unsigned        set;             /* of the areas in use */
     uint64_t        round, barriers; /* iterations, barriers so far */
+    bool            packs;           /* rows of a rank leave together */
     bool            soft;            /* some rank has lanes that need their peers' progress */
 
     /* the origin's side */
     uint8_t        *send, *own_send; /* records as they leave; own_send: not in the block */
     ranks_target_t *target;          /* [own rows][copies] */
     uint32_t       *targets;         /* [own rows] */
-    uint32_t       *next;            /* [R] rows for each rank */
-    uint32_t       *expert_rows;     /* [E] rows for each expert */
-    uint64_t       *base;            /* [R] where this rank's rows begin at each peer */
-    int64_t        *announced;       /* [R][1 + local] counts as sent */
+    const void    **leaves;      /* [R][own rows] where they are packed: the rows for each rank */
+    uint32_t       *next;        /* [R] rows for each rank */
+    uint32_t       *expert_rows; /* [E] rows for each expert */
+    uint64_t       *base;        /* [R] where this rank's rows begin at each peer */
+    int64_t        *announced;   /* [R][1 + local] counts as sent */
 
     /* the experts' side */
     uint32_t     *counts; /* [R] rows that came from each source */
@@ -110,12 +112,10 @@ void k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows);
 /* Reads what arrived and sorts it by expert. */
 k3_status_t k3_ranks_index(ranks_engine_t *e, k3_error_t *err);
 
-static inline uint8_t *k3_ranks_send_at(const ranks_engine_t *e, uint32_t rank, uint64_t row,
-                                        uint64_t slot)
+/* An own row's record. Where rows are packed for each rank, that of the own rank is not needed for it. */
+static inline uint8_t *k3_ranks_record(const ranks_engine_t *e, uint64_t row)
 {
-    bool packed = e->env.cell->profile->qp_map == K3_QP_SPLIT;
-
-    return e->send + (packed ? rank * e->g.m + slot : row) * e->g.record;
+    return e->send + ((e->packs ? e->rank * e->g.m : 0) + row) * e->g.record;
 }
 
 /* --- ranks_dispatch.c, ranks_combine.c ------------------------------------------------------- */

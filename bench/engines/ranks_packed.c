@@ -9,13 +9,20 @@
 #include "bench/plan/buffers.h"
 #include "harness/base/memory.h"
 
+/* Behind the values of a copy: its row, expert and selection. */
+typedef struct packed_meta {
+    int32_t row, id, k, unused;
+} packed_meta_t;
+
 struct packed_rows {
-    uint32_t *place;                /* [own rows][K] of each copy among those that leave */
-    uint64_t *fill;                 /* [E] */
-    uint64_t *pairs;                /* [R][R] rows from one rank to another */
-    uint64_t *from;                 /* [R + 1] rows of each source among those here */
-    uint8_t  *copies;               /* [cap] records */
-    uint32_t *want[K3_WORDS_COUNT]; /* [R] immediates of each source so far */
+    uint32_t      *place;                /* [own rows][K] of each copy among those that leave */
+    const void   **body;                 /* [own rows K] values and scales of each copy, by place */
+    packed_meta_t *meta;                 /* [own rows K] what stands behind them */
+    uint64_t      *fill;                 /* [E] */
+    uint64_t      *pairs;                /* [R][R] rows from one rank to another */
+    uint64_t      *from;                 /* [R + 1] rows of each source among those here */
+    uint8_t       *copies;               /* [cap] records */
+    uint32_t      *want[K3_WORDS_COUNT]; /* [R] immediates of each source so far */
 };
 
 void k3_packed_destroy(ranks_engine_t *e)
@@ -32,6 +39,8 @@ void k3_packed_destroy(ranks_engine_t *e)
     k3_free(p->from);
     k3_free(p->pairs);
     k3_free(p->fill);
+    k3_free(p->meta);
+    k3_free(p->body);
     k3_free(p->place);
     k3_free(p);
     e->packed = NULL;
@@ -55,6 +64,9 @@ k3_status_t k3_packed_create(ranks_engine_t *e, k3_error_t *err)
         }
     }
     if (k3_alloc("places of the selections", rows * g->topk, sizeof(uint32_t), &p->place, err) !=
+            K3_OK ||
+        k3_alloc("rows by expert", rows * g->topk, sizeof(void *), &p->body, err) != K3_OK ||
+        k3_alloc("metadata by expert", rows * g->topk, sizeof(packed_meta_t), &p->meta, err) !=
             K3_OK ||
         k3_alloc("places", g->experts, sizeof(uint64_t), &p->fill, err) != K3_OK ||
         k3_alloc("rows between ranks", (uint64_t)g->ranks * g->ranks, sizeof(uint64_t), &p->pairs,
@@ -132,33 +144,31 @@ static void count_rows(ranks_engine_t *e, const k3_rows_t *rows)
     add_pairs(e, e->rank);
 }
 
-static void pack(ranks_engine_t *e, const k3_rows_t *rows)
+/* Each row is brought to its format once, at the place of its first copy. */
+static void sort_rows(ranks_engine_t *e, const k3_rows_t *rows)
 {
-    const k3_ranks_t *g = &e->g;
+    const k3_ranks_t   *g = &e->g;
+    struct packed_rows *p = e->packed;
 
     for (uint64_t i = 0; i < rows->count; i++) {
-        const uint8_t *encoded = NULL;
+        uint8_t *body = NULL;
 
         for (uint32_t k = 0; k < g->topk; k++) {
             int32_t  id = rows->ids[i * g->topk + k];
-            int32_t  meta[4] = {(int32_t)i, id, (int32_t)k, 0};
             uint64_t place;
-            uint8_t *record;
 
             if (id < 0) {
                 continue;
             }
-            place = e->packed->fill[id]++;
-            e->packed->place[i * g->topk + k] = (uint32_t)place;
-            record = e->send + place * g->record;
-            if (encoded == NULL) {
+            place = p->fill[id]++;
+            p->place[i * g->topk + k] = (uint32_t)place;
+            if (body == NULL) {
+                body = e->send + place * g->record;
                 e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * g->width,
-                                       g->width, record + g->values_at, record + g->scales_at);
-                encoded = record;
-            } else {
-                memcpy(record, encoded, g->record);
+                                       g->width, body + g->values_at, body + g->scales_at);
             }
-            memcpy(record + g->source_at, meta, sizeof(meta));
+            p->body[place] = body;
+            p->meta[place] = (packed_meta_t){.row = (int32_t)i, .id = id, .k = (int32_t)k};
         }
     }
 }
@@ -220,17 +230,46 @@ static void send_counts(ranks_engine_t *e)
     }
 }
 
-/* `n` rows to the peer, from `first` on of those that leave for it, to row `to` of its buffer. */
+/* The copies at the places from `at` on, as they leave through a queue pair; packed just before it reads them. */
+static const uint8_t *pack(ranks_engine_t *e, uint64_t at, uint64_t n)
+{
+    const k3_ranks_t *g = &e->g;
+
+    for (uint64_t i = at; i < at + n; i++) {
+        uint8_t *record = e->send + i * g->record;
+
+        if (e->packed->body[i] != record) {
+            memcpy(record, e->packed->body[i], g->source_at);
+        }
+        memcpy(record + g->source_at, &e->packed->meta[i], sizeof(packed_meta_t));
+    }
+    return e->send + at * g->record;
+}
+
+/* `n` rows to the peer, from `first` on of those that leave for it, to row `to` of its buffer. Mapped memory
+ * is stored to from where they lie. */
 static void send_range(ranks_engine_t *e, uint32_t peer, uint64_t first, uint64_t n, uint64_t to)
 {
     const k3_ranks_t *g = &e->g;
     uint64_t          at = leaves_at(e, e->rank, peer) + first;
+    uint64_t          offset = g->recv[0] + to * g->record, payload = n * g->record_payload;
+    uint32_t          qp = k3_ranks_bulk_qp(g);
 
-    if (n > 0) {
-        k3_qps_put(e->qps, (int)peer, k3_ranks_bulk_qp(g), e->send + at * g->record,
-                   g->recv[0] + to * g->record, n * g->record, n * g->record_payload);
-        immediate(e, peer, k3_ranks_bulk_qp(g), K3_WORDS_DISPATCH);
+    if (n == 0) {
+        return;
     }
+    if (k3_qps_mapped(e->qps, (int)peer) != NULL) {
+        k3_gather_t from = {.rows = e->packed->body + at,
+                            .row_bytes = g->source_at,
+                            .tails = (const char *)(e->packed->meta + at),
+                            .tail_bytes = sizeof(packed_meta_t),
+                            .count = n};
+
+        k3_qps_put_gather(e->qps, (int)peer, qp, &from, offset, payload);
+    } else {
+        k3_qps_put(e->qps, (int)peer, qp, pack(e, at, n), offset, n * g->record, payload);
+    }
+    immediate(e, peer, qp, K3_WORDS_DISPATCH);
 }
 
 static void send_private(ranks_engine_t *e)
@@ -344,7 +383,7 @@ k3_status_t k3_packed_dispatch(ranks_engine_t *e, const k3_rows_t *rows, k3_erro
 
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
     count_rows(e, rows);
-    pack(e, rows);
+    sort_rows(e, rows);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
     if (send_ahead(e, err) != K3_OK) {
         return err->status;

@@ -73,20 +73,13 @@ void k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows)
     for (uint64_t i = 0; i < rows->count; i++) {
         ranks_target_t *t = e->target + i * g->copies;
         uint32_t        n = find_targets(e, rows->ids + i * g->topk, t);
-        uint8_t        *record;
 
         e->targets[i] = n;
-        if (n == 0) {
-            continue;
+        if (n > 0) {
+            encode_row(e, rows, i, k3_ranks_record(e, i));
         }
-        record = k3_ranks_send_at(e, t[0].rank, i, t[0].slot);
-        encode_row(e, rows, i, record);
-        for (uint32_t j = 1; j < n; j++) {
-            uint8_t *copy = k3_ranks_send_at(e, t[j].rank, i, t[j].slot);
-
-            if (copy != record) {
-                memcpy(copy, record, g->record);
-            }
+        for (uint32_t j = 0; e->packs && j < n; j++) {
+            e->leaves[t[j].rank * g->m + t[j].slot] = k3_ranks_record(e, i);
         }
     }
 }
@@ -167,11 +160,20 @@ static k3_status_t take_source(const k3_ranks_t *g, const uint8_t *record, uint3
     return K3_OK;
 }
 
+/* The metadata behind the values of the next record are fetched while this one's are read. */
+static void expect_row(const k3_ranks_t *g, const uint8_t *next)
+{
+    for (uint64_t at = g->ids_at; at < g->record + 64; at += 64) {
+        __builtin_prefetch(next + at);
+    }
+}
+
 static k3_status_t take_row(ranks_engine_t *e, const uint8_t *record, uint32_t source,
                             uint32_t slot, k3_error_t *err)
 {
     ranks_row_t *row = &e->row[e->rows_here];
 
+    expect_row(&e->g, record + e->g.record);
     if (e->rows_here == e->cap) {
         return too_many(e, err);
     }

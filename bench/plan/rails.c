@@ -67,7 +67,6 @@ static void place_shared(const k3_cell_t *cell, k3_rails_t *r, uint64_t *end)
     r->returned = larger(dispatch, k3_add(r->staging, k3_mul(rails, r->result)));
     r->buffer = k3_round_up(larger(dispatch, combine), HYBRID_UNIT);
     *end = larger(r->buffer, k3_add(r->returned, k3_mul(back, r->result)));
-    r->copies_out = true;
 }
 
 static void place_signals(const k3_cell_t *cell, k3_rails_t *r, uint64_t *end)

@@ -38,7 +38,7 @@ typedef struct k3_rails {
     uint64_t scales_at, meta_at;     /* in a record; metadata: source, ids, weights */
     uint64_t result, result_payload;
     uint64_t result_scales_at;
-    bool     copies_out; /* received records leave the block before combine */
+    bool     copies_out; /* received records leave the block: their slots are used again */
 
     /* offsets in the block */
     uint64_t send, hop1, receive, arrive, staging, returned;

@@ -277,18 +277,29 @@ static void run_bare(k3_region_t *r, k3_error_t *err)
 
     k3_span_begin(&r->spans, K3_PHASE_CONTROL);
     if (r->control != NULL) {
-        k3_control_run(r->control, err);
+        k3_control_bare(r->control, err);
     } else {
         r->ops->control(r->engine, &rows, err);
     }
     k3_span_end(&r->spans, K3_PHASE_CONTROL);
 }
 
-/* The same messages three times in one iteration: by the engine, by the engine without accounts, and by
- * the bare loop. The order rotates, so that none always finds the caches warm. */
+/* An engine's own control waits as its dispatch does; there is no other one then. */
+static void run_ordered(k3_region_t *r, k3_error_t *err)
+{
+    if (r->control != NULL) {
+        k3_span_begin(&r->spans, K3_PHASE_ORDERED);
+        k3_control_ordered(r->control, err);
+        k3_span_end(&r->spans, K3_PHASE_ORDERED);
+    }
+}
+
+/* The same messages several times in one iteration: by the engine, by the engine without accounts, by the
+ * bare loop, and by one that keeps the protocol's order. The turns rotate, so that none always finds the
+ * caches warm. */
 static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err)
 {
-    enum { BOOKED, UNBOOKED, BARE, TURNS };
+    enum { BOOKED, UNBOOKED, BARE, ORDERED, TURNS };
 
     for (uint64_t turn = 0; turn < TURNS && err->status == K3_OK; turn++) {
         switch ((payload + turn) % TURNS) {
@@ -298,8 +309,11 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
         case UNBOOKED:
             run_unbooked(r, err);
             break;
-        default:
+        case BARE:
             run_bare(r, err);
+            break;
+        default:
+            run_ordered(r, err);
             break;
         }
         if (err->status == K3_OK) {
@@ -308,6 +322,17 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
         MPI_Barrier(r->world->comm);
     }
     return err->status;
+}
+
+static bool is_to_stall(const k3_fault_t *f, int rank, uint64_t call)
+{
+    if (f->stall_rank != rank) {
+        return false;
+    }
+    if (f->stall_call != 0) {
+        return f->stall_call == call;
+    }
+    return f->stall_every == 0 || call % f->stall_every == 0;
 }
 
 static bool is_to_die(const k3_fault_t *f, int rank)
@@ -329,7 +354,7 @@ static void arm_fault(k3_region_t *r, uint64_t call)
 
     r->spans.fault_phase = -1;
     r->spans.dies = false;
-    if (f->stall_rank == r->world->rank && (f->stall_call == 0 || f->stall_call == call)) {
+    if (is_to_stall(f, r->world->rank, call)) {
         r->spans.fault_phase = f->stall_phase;
     }
     if (is_to_die(f, r->world->rank) && timed && call == last) {

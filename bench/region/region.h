@@ -14,7 +14,8 @@ enum { K3_DEAD_MAX = 16 };
 typedef struct k3_fault {
     int      stall_rank, stall_phase; /* -1: none */
     double   stall_ms;
-    uint64_t stall_call; /* in this iteration alone, from 1, warm-up counted; 0: in each */
+    uint64_t stall_call;  /* in this iteration alone, from 1, warm-up counted; 0: see stall_every */
+    uint64_t stall_every; /* in each so many iterations; 0: in each */
     int      dead_rank[K3_DEAD_MAX]; /* in rising order */
     int      dead_count, dead_phase;
     uint64_t dead_call;    /* from this iteration on; 0: from the second timed one */

@@ -104,6 +104,18 @@ void k3_qps_setup_times(const k3_qps_t *qps, double *registration_us, double *co
 void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
                 uint64_t bytes, uint64_t payload);
 
+/* The same for rows that lie in several places, each with a part of its own behind it (tail_bytes 0: none):
+ * one message, the rows one behind the other. The peer must be mapped. `payload` is that of all. */
+typedef struct k3_gather {
+    const void *const *rows;
+    uint64_t           row_bytes;
+    const char        *tails; /* one behind the other */
+    uint64_t           tail_bytes;
+    uint64_t           count;
+} k3_gather_t;
+void k3_qps_put_gather(k3_qps_t *qps, int peer, unsigned qp, const k3_gather_t *from,
+                       uint64_t offset, uint64_t payload);
+
 /* Copies `bytes` from `offset` of the peer's block, which must be mapped, to local memory; complete
  * when it returns. Booked on the lane (peer, qp) in the direction in which the data move, apart from
  * what this rank posts. One thread may get while another posts, but bank_begin, bank_end and

@@ -7,7 +7,7 @@
 #include "harness/base/memory.h"
 #include "harness/mpi/qp_internal.h"
 
-enum { CLOSE_BATCH = 256 };
+enum { BATCH = 512 };
 
 /* What a rank tells all others; address and key follow in a second exchange. */
 typedef struct card {
@@ -222,39 +222,65 @@ static k3_status_t connect_all(k3_qps_t *qps, const k3_qps_config_t *config,
     return K3_OK;
 }
 
+/* --- requests that are waited for together --------------------------------------------------- */
+
+typedef struct batch {
+    ucs_status_ptr_t requests[BATCH];
+    const char      *what[BATCH];
+    int              count;
+} batch_t;
+
+static void finish_batch(k3_qps_t *qps, batch_t *batch)
+{
+    for (int i = 0; i < batch->count; i++) {
+        ucs_status_t status = k3_qps_finish(qps, batch->requests[i]);
+
+        if (status != UCS_OK) {
+            k3_qps_note(qps, batch->what[i], status);
+        }
+    }
+    batch->count = 0;
+}
+
+static void add_request(k3_qps_t *qps, batch_t *batch, const char *what, ucs_status_ptr_t request)
+{
+    if (batch->count == BATCH) {
+        finish_batch(qps, batch);
+    }
+    batch->what[batch->count] = what;
+    batch->requests[batch->count++] = request;
+}
+
 /* --- wiring ---------------------------------------------------------------------------------- */
 
-static void wire_lane(k3_qps_t *qps, k3_lane_t *lane)
+static void wire_lane(k3_qps_t *qps, k3_lane_t *lane, batch_t *batch)
 {
     static const uint64_t     zero;
     ucp_request_param_t       param = {0};
     const ucp_request_param_t plain = {0};
-    ucs_status_t              status;
 
-    status = k3_qps_finish(qps, ucp_put_nbx(lane->ep, &zero, sizeof(zero),
-                                            lane->remote + qps->tail + K3_TAIL_WIRE_PUT, lane->rkey,
-                                            &plain));
-    if (status != UCS_OK) {
-        k3_qps_note(qps, "remote write on a new queue pair", status);
-    }
+    add_request(qps, batch, "remote write on a new queue pair",
+                ucp_put_nbx(lane->ep, &zero, sizeof(zero),
+                            lane->remote + qps->tail + K3_TAIL_WIRE_PUT, lane->rkey, &plain));
     param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
     param.datatype = ucp_dt_make_contig(sizeof(zero));
-    status = k3_qps_finish(qps, ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &zero, 1,
-                                                  lane->remote + qps->tail + K3_TAIL_WIRE_ADD,
-                                                  lane->rkey, &param));
-    if (status != UCS_OK) {
-        k3_qps_note(qps, "remote 64-bit add on a new queue pair", status);
-    }
+    add_request(qps, batch, "remote 64-bit add on a new queue pair",
+                ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &zero, 1,
+                                  lane->remote + qps->tail + K3_TAIL_WIRE_ADD, lane->rkey, &param));
 }
 
-/* UCX wires an endpoint at its first use; so each is used once, for both kinds of operation. */
+/* UCX wires an endpoint at its first use; so each is used once, for both kinds of operation. Many at a
+ * time: a peer that shares this core answers all that came while it waited for it. */
 static k3_status_t wire_all(k3_qps_t *qps, k3_error_t *err)
 {
+    batch_t batch = {.count = 0};
+
     for (uint64_t i = 0; i < qps->lane_count; i++) {
         if (qps->lanes[i].ep != NULL) {
-            wire_lane(qps, &qps->lanes[i]);
+            wire_lane(qps, &qps->lanes[i], &batch);
         }
     }
+    finish_batch(qps, &batch);
     k3_qps_flush(qps, err);
     k3_qps_barrier(qps, err);
     return k3_world_agree(qps->world, err);
@@ -300,30 +326,13 @@ k3_status_t k3_lanes_connect(k3_qps_t *qps, const k3_qps_config_t *config, k3_er
 
 /* --- the way back ---------------------------------------------------------------------------- */
 
-typedef struct closing {
-    ucs_status_ptr_t requests[CLOSE_BATCH];
-    int              count;
-} closing_t;
-
-static void finish_closing(k3_qps_t *qps, closing_t *closing)
-{
-    for (int i = 0; i < closing->count; i++) {
-        k3_qps_finish(qps, closing->requests[i]);
-    }
-    closing->count = 0;
-}
-
-static void close_endpoint(k3_qps_t *qps, ucp_ep_h ep, closing_t *closing)
+static void close_endpoint(k3_qps_t *qps, ucp_ep_h ep, batch_t *batch)
 {
     static const ucp_request_param_t flushing; /* mode flush */
 
-    if (ep == NULL) {
-        return;
+    if (ep != NULL) {
+        add_request(qps, batch, "close of a queue pair", ucp_ep_close_nbx(ep, &flushing));
     }
-    if (closing->count == CLOSE_BATCH) {
-        finish_closing(qps, closing);
-    }
-    closing->requests[closing->count++] = ucp_ep_close_nbx(ep, &flushing);
 }
 
 static bool is_first_of_peer(const k3_qps_t *qps, uint64_t lane)
@@ -341,17 +350,17 @@ static void drop_key(ucp_rkey_h rkey)
 /* The first lane of a peer has the peer's endpoint and key. */
 void k3_lanes_disconnect(k3_qps_t *qps)
 {
-    closing_t closing = {.count = 0};
+    batch_t batch = {.count = 0};
 
     for (uint64_t i = 0; i < qps->lane_count; i++) {
         if (!is_first_of_peer(qps, i)) {
             drop_key(qps->lanes[i].rkey);
-            close_endpoint(qps, qps->lanes[i].ep, &closing);
+            close_endpoint(qps, qps->lanes[i].ep, &batch);
         }
     }
     for (int peer = 0; peer < qps->world->size; peer++) {
         drop_key(qps->peers[peer].rkey);
-        close_endpoint(qps, qps->peers[peer].ep, &closing);
+        close_endpoint(qps, qps->peers[peer].ep, &batch);
     }
-    finish_closing(qps, &closing);
+    finish_batch(qps, &batch);
 }

@@ -185,6 +185,42 @@ void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_
     }
 }
 
+static uint64_t gather(char *to, const k3_gather_t *from)
+{
+    const char *begin = to;
+
+    for (uint64_t i = 0; i < from->count; i++) {
+        memcpy(to, from->rows[i], from->row_bytes);
+        to += from->row_bytes;
+        if (from->tail_bytes > 0) {
+            memcpy(to, from->tails + i * from->tail_bytes, from->tail_bytes);
+            to += from->tail_bytes;
+        }
+    }
+    return (uint64_t)(to - begin);
+}
+
+void k3_qps_put_gather(k3_qps_t *qps, int peer, unsigned qp, const k3_gather_t *from,
+                       uint64_t offset, uint64_t payload)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+    uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0, bytes;
+    k3_book_t *book = qps->booking ? open_book(qps, &qps->posts, lane, posted) : NULL;
+
+    assert(qp < qps->qps_per_peer && lane->mapped != NULL &&
+           offset + from->count * (from->row_bytes + from->tail_bytes) <= qps->tail);
+    bytes = gather(lane->mapped + offset, from);
+    if (__builtin_expect(lane == qps->slow_lane, 0)) {
+        slow_down(qps, posted);
+    }
+    if (book != NULL) {
+        book->messages++;
+        book->bytes_payload += payload;
+        book->bytes_wire += bytes;
+        book_stored(qps, lane, book, posted, k3_clock_now(), true);
+    }
+}
+
 void k3_qps_get_parts(k3_qps_t *qps, int peer, unsigned qp, const k3_part_t *parts, unsigned count,
                       uint64_t payload)
 {

@@ -102,6 +102,9 @@ static void test_F04_stall_in_one_iteration(void **state)
     (void)state;
     assert_int_equal(parse("stall:1:dispatch_send:3000:1").stall_call, 1);
     assert_int_equal(parse("stall:1:dispatch_send:3000").stall_call, 0);
+    assert_int_equal(parse("stall:1:dispatch_send:3000").stall_every, 0);
+    assert_int_equal(parse("stall:1:dispatch_send:3000:/100").stall_every, 100);
+    assert_int_equal(parse("stall:1:dispatch_send:3000:/100").stall_call, 0);
 }
 
 /* Ranks end below the world, phases and numbers are checked, nothing may follow. */
@@ -117,6 +120,8 @@ static void test_refused(void **state)
         {"stall:1:router", "stall:RANK:PHASE:MS"},
         {"stall:1:router:5:6:7", "stall:RANK:PHASE:MS"},
         {"stall:1:router:5:0", "iteration"},
+        {"stall:1:router:5:/0", "iteration"},
+        {"stall:1:router:5:/", "iteration"},
         {"dead", "dead:RANK[+RANK...]:PHASE"},
         {"dead:1", "dead:RANK[+RANK...]:PHASE"},
         {"dead:1:router:2:3", "dead:RANK[+RANK...]:PHASE"},

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# scripts/soak.sh: rounds with a rank that is late now and then, every row checked, one line for each backend.
+. "$(dirname "$0")/lib.sh"
+
+soak() {
+    run_it env BIN="$k3bench" RANKS=4 TOKENS=1 "$source_dir/scripts/soak.sh" "$@"
+}
+
+if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
+    limit=1200
+    soak 200
+    expect_rc 0
+    check "a line for each backend" test "$(grep -c ' 200 rounds ' out)" = "$("$k3bench" list backends --json | jq '[.backends[] | select(.state == "available")] | length')"
+else
+    soak 52 deepep:normal
+    expect_rc 0
+    # 26 and 26 rounds of 4 rows and one of warm-up each; of 7 chains the last pair, and one of warm-up.
+    expect_text out '^deepep:normal +52 rounds +248 rows checked .* ok$'
+fi
+
+# A launch that fails is told with its exit status, and the others are still run.
+soak 2 nobody null
+expect_rc 2
+expect_text out '^nobody .*FAILED \(region, stall:1:router:2:/50, exit 2\): k3bench: .*nobody' '^null .* ok$'
+
+soak none
+expect_rc 2
+expect_text err 'none'
