@@ -9,6 +9,7 @@
 
 const k3_command_t *const k3_commands[] = {&k3_command_run,
                                            &k3_command_plan,
+                                           &k3_command_sweep,
                                            &k3_command_compare,
                                            &k3_command_gate,
                                            &k3_command_report,
