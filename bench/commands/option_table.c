@@ -162,9 +162,11 @@ const k3_option_def_t k3_option_defs[] = {
     {"rebuild", NULL, "off", "make the index of the history again from its records",
      K3_COMMAND_GATE},
     /* sweep */
-    {"launches", "N", "5", "launches of each cell, in rounds: the first of all, then the second", S},
+    {"launches", "N", "5", "launches of each cell, in rounds: the first of all, then the second",
+     S},
     {"split", "NAME,...", "none",
-     "options whose values do not share a launch, besides model, tp, dp, cp, ep and those that `run`\n"
+     "options whose values do not share a launch, besides model, tp, dp, cp, ep and those that "
+     "`run`\n"
      "takes no list of",
      S},
     {"dry-run", NULL, "off", "print the plan and start nothing", S},
@@ -181,7 +183,8 @@ const k3_option_def_t k3_option_defs[] = {
      "than --timeout",
      S},
     {"carried-by", "NAME,...", NULL,
-     "transports that may carry the queue pairs (rc_mlx5 or rc_mlx5/mlx5_0:1); a launch with others "
+     "transports that may carry the queue pairs (rc_mlx5 or rc_mlx5/mlx5_0:1); a launch with "
+     "others "
      "is\n"
      "rejected",
      S},

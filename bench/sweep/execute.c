@@ -29,55 +29,54 @@ static double now(void)
 
 /* --- starting -------------------------------------------------------------------------------- */
 
-static k3_status_t add_run_words(const k3_sweep_t *sweep, const k3_group_t *group,
-                                 const char *rotate, const char *out, k3_list_t *words)
+static void add_run_words(const k3_sweep_t *sweep, const k3_variant_t *variant, const char *rotate,
+                          const char *out, k3_list_t *words)
 {
     char text[PATH_MAX + 16];
 
     k3_list_add(words, sweep->program);
     k3_list_add(words, "run");
-    for (size_t i = 0; i < group->words.count; i++) {
-        k3_list_add(words, group->words.items[i]);
+    for (size_t i = 0; i < variant->words.count; i++) {
+        k3_list_add(words, variant->words.items[i]);
     }
     (void)snprintf(text, sizeof(text), "--rotate=%s", rotate);
     k3_list_add(words, text);
     k3_list_add(words, "--progress=off");
     (void)snprintf(text, sizeof(text), "--out=%s", out);
     k3_list_add(words, text);
-    k3_list_add(words, NULL);
-    return K3_OK;
 }
 
 static k3_status_t make_words(const k3_sweep_t *sweep, const job_t *job, k3_list_t *words,
                               k3_error_t *err)
 {
-    k3_launcher_t launcher = {.text = job->item->group->launcher,
+    k3_launcher_t launcher = {.text = job->item->variant->launcher,
                               .hosts = sweep->hosts,
                               .job = job->number,
-                              .ranks = job->item->group->ranks,
+                              .ranks = job->item->variant->ranks,
                               .hostfile = job->hostfile};
 
-    return k3_launcher_words(&launcher, words, err) == K3_OK
-               ? add_run_words(sweep, job->item->group, job->rotate, job->out, words)
-               : err->status;
+    if (k3_launcher_words(&launcher, words, err) == K3_OK) {
+        add_run_words(sweep, job->item->variant, job->rotate, job->out, words);
+    }
+    return err->status;
 }
 
-char *k3_sweep_command(const k3_sweep_t *sweep, const k3_group_t *group, k3_error_t *err)
+char *k3_sweep_command(const k3_sweep_t *sweep, const k3_variant_t *variant, k3_error_t *err)
 {
-    k3_launch_item_t item = {.group = group};
+    k3_launch_item_t item = {.variant = variant};
     job_t            job = {.item = &item, .rotate = "0", .out = "FILE", .hostfile = "HOSTS"};
     k3_list_t        words;
     char            *text = NULL;
     size_t           size = 0;
     FILE            *out;
 
-    if (!k3_hosts_take(sweep->hosts, 0, group->ranks)) {
-        k3_fail(err, K3_ERR_ENV, "%u ranks: too few hosts are free", group->ranks);
+    if (!k3_hosts_take(sweep->hosts, 0, variant->ranks)) {
+        k3_fail(err, K3_ERR_ENV, "%u ranks: too few hosts are free", variant->ranks);
         return NULL;
     }
     if (make_words(sweep, &job, &words, err) == K3_OK) {
         out = open_memstream(&text, &size);
-        for (size_t i = 0; out != NULL && i + 1 < words.count; i++) {
+        for (size_t i = 0; out != NULL && i < words.count; i++) {
             (void)fprintf(out, "%s%s", i > 0 ? " " : "", words.items[i]);
         }
         if (out != NULL) {
@@ -130,31 +129,38 @@ static int *cpus_of(const k3_hosts_t *hosts, int job)
     return cpus;
 }
 
-static double limit_of(const k3_sweep_t *sweep, const k3_group_t *group)
+static double limit_of(const k3_sweep_t *sweep, const k3_variant_t *variant)
 {
     double      timeout = 60.0;
     k3_error_t  unused = K3_ERROR_INIT;
-    const char *text = k3_options_get(group->options, "timeout");
+    const char *text = k3_options_get(variant->options, "timeout");
 
     if (isfinite(sweep->limit)) {
         return sweep->limit;
     }
     (void)k3_parse_double("timeout", text, 0.0, 1e6, &timeout, &unused);
-    return 60.0 + timeout + 4.0 * k3_schedule_expect(sweep->schedule, group);
+    return 60.0 + timeout + 4.0 * k3_schedule_expect(sweep->schedule, variant);
 }
 
 static k3_status_t start_process(state_t *s, job_t *job, k3_error_t *err)
 {
     k3_list_t words;
-    char      log[PATH_MAX];
+    char      log[PATH_MAX], **argv;
     int      *cpus = cpus_of(s->sweep->hosts, job->number);
 
     k3_folder_file(s->sweep->folder, K3_LOGS, job->item->id, job->attempt, log);
     if (make_words(s->sweep, job, &words, err) == K3_OK) {
-        k3_start_t start = {
-            .argv = words.items, .log = log, .cpus = cpus, .hidden = "K3BENCH_"};
+        k3_start_t start = {.log = log, .cpus = cpus, .hidden = "K3BENCH_"};
 
-        k3_process_start(&start, &job->process, err);
+        argv = calloc(words.count + 1, sizeof(*argv));
+        if (argv != NULL) {
+            memcpy(argv, words.items, words.count * sizeof(*argv));
+            start.argv = argv;
+            k3_process_start(&start, &job->process, err);
+        } else {
+            k3_fail(err, K3_ERR_ENV, "sweep: no memory");
+        }
+        free(argv);
         k3_list_free(&words);
     }
     free(cpus);
@@ -172,14 +178,15 @@ static k3_status_t start_job(state_t *s, job_t *job, k3_launch_item_t *item, k3_
     (void)snprintf(job->hostfile, sizeof(job->hostfile), "%s/running/hosts.%d", folder->path,
                    job->number);
     (void)snprintf(job->rotate, sizeof(job->rotate), "%llu",
-                   (unsigned long long)(item->round - 1) % item->group->cells);
-    if (k3_folder_check_space(folder, err) != K3_OK || write_hostfile(s->sweep, job, err) != K3_OK ||
+                   (unsigned long long)(item->round - 1) % item->variant->cells);
+    if (k3_folder_check_space(folder, err) != K3_OK ||
+        write_hostfile(s->sweep, job, err) != K3_OK ||
         k3_journal_begin(&s->sweep->folder->journal, item->id, job->attempt, err) != K3_OK) {
         return err->status;
     }
     item->past.attempts = job->attempt;
     job->begun = now();
-    job->deadline = job->begun + limit_of(s->sweep, item->group);
+    job->deadline = job->begun + limit_of(s->sweep, item->variant);
     return start_process(s, job, err);
 }
 
@@ -211,7 +218,7 @@ static k3_status_t start_some(state_t *s, k3_error_t *err)
             return K3_OK;
         }
         if (!k3_hosts_take(s->sweep->hosts, job->number,
-                           s->sweep->schedule->items[s->next].group->ranks)) {
+                           s->sweep->schedule->items[s->next].variant->ranks)) {
             return K3_OK;
         }
         if (start_job(s, job, &s->sweep->schedule->items[s->next++], err) != K3_OK) {
@@ -338,7 +345,7 @@ k3_status_t k3_sweep_execute(k3_sweep_t *sweep, k3_sweep_result_t *result, k3_er
     sigaddset(&s.signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &s.signals, &before);
     s.jobs = calloc(sweep->jobs, sizeof(*s.jobs));
-    s.carried = calloc(sweep->schedule->groups->count + 1, sizeof(*s.carried));
+    s.carried = calloc(sweep->schedule->variants->count + 1, sizeof(*s.carried));
     if (s.jobs == NULL || s.carried == NULL) {
         k3_fail(err, K3_ERR_ENV, "sweep: no memory");
     }
@@ -348,7 +355,7 @@ k3_status_t k3_sweep_execute(k3_sweep_t *sweep, k3_sweep_result_t *result, k3_er
     if (err->status == K3_OK && k3_resume(&s, err) == K3_OK) {
         loop(&s, err);
     }
-    for (size_t i = 0; s.carried != NULL && i < sweep->schedule->groups->count; i++) {
+    for (size_t i = 0; s.carried != NULL && i < sweep->schedule->variants->count; i++) {
         free(s.carried[i]);
     }
     free(s.carried);

@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "bench/sweep/folder.h"
-#include "bench/sweep/groups.h"
 #include "bench/sweep/hosts.h"
 #include "bench/sweep/schedule.h"
+#include "bench/sweep/variants.h"
 
 enum { K3_JOBS_MAX = 256 };
 
@@ -24,11 +24,9 @@ typedef struct k3_sweep {
     FILE                    *progress;   /* a line for each launch; NULL: none */
 } k3_sweep_t;
 
-/* What became of the launches that were open. */
 typedef struct k3_sweep_result {
-    size_t done, wrong, failed, rejected; /* wrong ones are among the done ones */
-    size_t adopted;                       /* done before, but not noted */
-    size_t aside;                         /* records of launches that are no longer asked for */
+    size_t adopted; /* launches that were done before, but not noted */
+    size_t aside;   /* records of launches that are no longer asked for */
     bool   out_of_budget;
 } k3_sweep_result_t;
 
@@ -37,6 +35,6 @@ typedef struct k3_sweep_result {
 k3_status_t k3_sweep_execute(k3_sweep_t *sweep, k3_sweep_result_t *result, k3_error_t *err);
 
 /* The words of one launch, for people: what would be typed. Free it. */
-char *k3_sweep_command(const k3_sweep_t *sweep, const k3_group_t *group, k3_error_t *err);
+char *k3_sweep_command(const k3_sweep_t *sweep, const k3_variant_t *variant, k3_error_t *err);
 
 #endif

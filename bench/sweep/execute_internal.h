@@ -25,9 +25,8 @@ typedef struct state {
     k3_sweep_t        *sweep;
     k3_sweep_result_t *result;
     job_t             *jobs;
-    char             **carried; /* [groups]: transports of the launches that are done */
+    char             **carried; /* [variants]: transports of the launches that are done */
     size_t             next;    /* item of the schedule */
-    size_t             ended;   /* launches, for the progress line */
     double             begun;
     sigset_t           signals;
     bool               stopping; /* nothing more is started */

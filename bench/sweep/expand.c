@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/sweep/groups_internal.h"
+#include "bench/sweep/variants_internal.h"
 #include "harness/base/inifile.h"
 #include "harness/base/memory.h"
 
@@ -19,9 +19,10 @@ static k3_status_t take_section(void *user, const k3_ini_entry_t *entry, k3_erro
     }
     for (const char *c = entry->section; *c != '\0'; c++) {
         if (!isalnum((unsigned char)*c) && *c != '-' && *c != '_') {
-            return k3_fail(err, K3_ERR_USAGE,
-                           "%.200s:%d: [%s]: names of sections are made of letters, digits, - and _",
-                           entry->path, entry->line, entry->section);
+            return k3_fail(
+                err, K3_ERR_USAGE,
+                "%.200s:%d: [%s]: names of sections are made of letters, digits, - and _",
+                entry->path, entry->line, entry->section);
         }
     }
     for (size_t i = 0; i < sections->count; i++) {
@@ -154,9 +155,8 @@ static k3_status_t read_ranks(expansion_t *x, k3_error_t *err)
     uint64_t    ranks = 0;
 
     if (tp == NULL) {
-        return k3_fail(err, K3_ERR_USAGE,
-                       "%s%stp is missing: it says how many ranks a launch has", x->section,
-                       x->section[0] != '\0' ? ": " : "");
+        return k3_fail(err, K3_ERR_USAGE, "%s%stp is missing: it says how many ranks a launch has",
+                       x->section, x->section[0] != '\0' ? ": " : "");
     }
     if (k3_parse_u64("tp", tp, 1, 1u << 16, &ranks, err) == K3_OK) {
         x->ranks = (uint32_t)ranks;
@@ -175,7 +175,7 @@ static k3_status_t multiply(expansion_t *x, const k3_list_t *split, size_t i, k3
         i++;
     }
     if (i == x->source->table.count) {
-        return read_ranks(x, err) == K3_OK ? k3_group_consider(x, err) : err->status;
+        return read_ranks(x, err) == K3_OK ? k3_variant_consider(x, err) : err->status;
     }
     whole = x->values[i];
     k3_values_of(x, i, &items);
@@ -214,7 +214,7 @@ static k3_status_t expand_values(expansion_t *x, const k3_options_t *options, k3
     size_t    count = x->source->table.count;
     k3_list_t split = {0};
 
-    if (k3_parse_u64("launches", k3_options_get(options, "launches"), 1, K3_LAUNCHES_A_GROUP_MAX,
+    if (k3_parse_u64("launches", k3_options_get(options, "launches"), 1, K3_LAUNCHES_A_VARIANT_MAX,
                      &x->launches, err) != K3_OK) {
         return err->status;
     }
@@ -229,8 +229,7 @@ static k3_status_t expand_values(expansion_t *x, const k3_options_t *options, k3
 
         x->values[i] = value != NULL && is_of_run(x, i) ? strdup(value) : NULL;
     }
-    if (x->values != NULL &&
-        read_split(k3_options_get(options, "split"), &split, err) == K3_OK &&
+    if (x->values != NULL && read_split(k3_options_get(options, "split"), &split, err) == K3_OK &&
         multiply(x, &split, 0, err) == K3_OK) {
         check_marks(x, err);
     }
@@ -244,12 +243,11 @@ static k3_status_t expand_values(expansion_t *x, const k3_options_t *options, k3
 }
 
 static k3_status_t expand_section(const k3_sweep_source_t *source, const k3_hosts_t *hosts,
-                                  const char *section, k3_groups_t *groups, k3_error_t *err)
+                                  const char *section, k3_variants_t *variants, k3_error_t *err)
 {
     k3_option_table_t table = source->table;
     k3_options_t     *options = NULL;
-    expansion_t       x = {
-              .source = source, .hosts = hosts, .groups = groups, .section = section};
+    expansion_t x = {.source = source, .hosts = hosts, .variants = variants, .section = section};
 
     table.file = source->file;
     table.section = section;
@@ -261,14 +259,15 @@ static k3_status_t expand_section(const k3_sweep_source_t *source, const k3_host
 }
 
 /* The same work twice would be told apart by nothing. */
-static k3_status_t check_twice(const k3_groups_t *groups, k3_error_t *err)
+static k3_status_t check_twice(const k3_variants_t *variants, k3_error_t *err)
 {
     char a[K3_LAUNCH_ID_MAX], b[K3_LAUNCH_ID_MAX];
 
-    for (size_t i = 1; i < groups->count; i++) {
-        for (size_t j = i; j-- > 0 && strcmp(groups->items[j].section, groups->items[i].section) == 0;) {
-            k3_launch_id(&groups->items[i], 1, a);
-            k3_launch_id(&groups->items[j], 1, b);
+    for (size_t i = 1; i < variants->count; i++) {
+        for (size_t j = i;
+             j-- > 0 && strcmp(variants->items[j].section, variants->items[i].section) == 0;) {
+            k3_launch_id(&variants->items[i], 1, a);
+            k3_launch_id(&variants->items[j], 1, b);
             if (strcmp(a, b) == 0) {
                 return k3_fail(err, K3_ERR_USAGE, "%s: a list names the same value twice", a);
             }
@@ -277,21 +276,21 @@ static k3_status_t check_twice(const k3_groups_t *groups, k3_error_t *err)
     return K3_OK;
 }
 
-k3_status_t k3_groups_create(const k3_sweep_source_t *source, const k3_hosts_t *hosts,
-                             k3_groups_t *groups, k3_error_t *err)
+k3_status_t k3_variants_create(const k3_sweep_source_t *source, const k3_hosts_t *hosts,
+                               k3_variants_t *variants, k3_error_t *err)
 {
     k3_list_t sections;
 
-    memset(groups, 0, sizeof(*groups));
+    memset(variants, 0, sizeof(*variants));
     if (k3_sweep_sections(source->file, &sections, err) != K3_OK) {
         return err->status;
     }
     for (size_t i = 0; i < sections.count && err->status == K3_OK; i++) {
-        expand_section(source, hosts, sections.items[i], groups, err);
+        expand_section(source, hosts, sections.items[i], variants, err);
     }
     k3_list_free(&sections);
-    if (err->status != K3_OK || check_twice(groups, err) != K3_OK) {
-        k3_groups_free(groups);
+    if (err->status != K3_OK || check_twice(variants, err) != K3_OK) {
+        k3_variants_free(variants);
     }
     return err->status;
 }

@@ -18,9 +18,9 @@ static bool exists(const char *path)
     return lstat(path, &facts) == 0;
 }
 
-static char **carried_of(state_t *s, const k3_group_t *group)
+static char **carried_of(state_t *s, const k3_variant_t *variant)
 {
-    return &s->carried[group - s->sweep->schedule->groups->items];
+    return &s->carried[variant - s->sweep->schedule->variants->items];
 }
 
 /* --- verdict on a record --------------------------------------------------------------------- */
@@ -31,13 +31,13 @@ static k3_status_t place_record(state_t *s, const k3_launch_item_t *item, const 
                                 const char *out, k3_launch_end_t *end, char kept[PATH_MAX],
                                 char reason[K3_ERROR_TEXT], k3_error_t *err)
 {
-    char        rotate[32];
-    k3_asked_t  asked = {.source = s->sweep->source,
-                         .group = item->group,
-                         .rotate = rotate,
-                         .out = out,
-                         .carried_by = s->sweep->carried_by,
-                         .carried = *carried_of(s, item->group)};
+    char          rotate[32];
+    k3_asked_t    asked = {.source = s->sweep->source,
+                           .variant = item->variant,
+                           .rotate = rotate,
+                           .out = out,
+                           .carried_by = s->sweep->carried_by,
+                           .carried = *carried_of(s, item->variant)};
     k3_readback_t back;
     k3_error_t    fault = K3_ERROR_INIT;
     char          good[PATH_MAX], aside[PATH_MAX];
@@ -45,12 +45,12 @@ static k3_status_t place_record(state_t *s, const k3_launch_item_t *item, const 
     k3_folder_file(s->sweep->folder, K3_RECORDS, item->id, 0, good);
     k3_folder_file(s->sweep->folder, K3_ASIDE, item->id, end->attempt, aside);
     (void)snprintf(rotate, sizeof(rotate), "%llu",
-                   (unsigned long long)(item->round - 1) % item->group->cells);
+                   (unsigned long long)(item->round - 1) % item->variant->cells);
     if (k3_readback(path, &asked, &back, &fault) == K3_OK) {
         end->state = K3_LAUNCH_DONE;
         end->wrong = end->wrong || back.wrong;
-        free(*carried_of(s, item->group));
-        end->carried = *carried_of(s, item->group) = back.carried;
+        free(*carried_of(s, item->variant));
+        end->carried = *carried_of(s, item->variant) = back.carried;
     } else {
         end->state = fault.status == K3_ERR_CHECK ? K3_LAUNCH_REJECTED : K3_LAUNCH_FAILED;
         (void)snprintf(reason, K3_ERROR_TEXT, "%s", fault.text);
@@ -102,9 +102,10 @@ static void print_end(state_t *s, const k3_launch_item_t *item, const k3_launch_
     if (out == NULL) {
         return;
     }
-    (void)fprintf(out, "[%zu/%zu] %-8s %s round %llu, %u ranks, %zu cells", ++s->ended,
-                  s->ended + s->sweep->schedule->open, word, item->group->section,
-                  (unsigned long long)item->round, item->group->ranks, item->group->cells);
+    (void)fprintf(out, "[%zu/%zu] %-8s %s, round %llu, %zu cells",
+                  s->sweep->schedule->count - s->sweep->schedule->open, s->sweep->schedule->count,
+                  word, item->variant->label, (unsigned long long)item->round,
+                  item->variant->cells - item->variant->refused);
     if (isfinite(end->seconds)) {
         (void)fprintf(out, ", %.1f s", end->seconds);
     }
@@ -126,11 +127,7 @@ static k3_status_t note(state_t *s, k3_launch_item_t *item, const k3_launch_end_
     if (k3_journal_end(&s->sweep->folder->journal, end, err) != K3_OK) {
         return err->status;
     }
-    k3_schedule_close(s->sweep->schedule, item, end->state, end->seconds);
-    s->result->done += end->state == K3_LAUNCH_DONE;
-    s->result->wrong += end->state == K3_LAUNCH_DONE && end->wrong;
-    s->result->failed += end->state == K3_LAUNCH_FAILED;
-    s->result->rejected += end->state == K3_LAUNCH_REJECTED;
+    k3_schedule_close(s->sweep->schedule, item, end);
     print_end(s, item, end);
     return K3_OK;
 }
@@ -153,7 +150,8 @@ static k3_status_t judge(state_t *s, const job_t *job, int status, k3_launch_end
     } else {
         last_words(s, job, reason);
         if (reason[0] == '\0') {
-            (void)snprintf(reason, K3_ERROR_TEXT, "no record");
+            (void)snprintf(reason, K3_ERROR_TEXT, "no record; see logs/%s.a%llu.txt", job->item->id,
+                           (unsigned long long)job->attempt);
         }
     }
     if (exists(job->out)) { /* a part */
@@ -168,10 +166,8 @@ static k3_status_t judge(state_t *s, const job_t *job, int status, k3_launch_end
 k3_status_t k3_job_finish(state_t *s, job_t *job, int status, k3_error_t *err)
 {
     char            how[64], kept[PATH_MAX], reason[K3_ERROR_TEXT];
-    k3_launch_end_t end = {.id = job->item->id,
-                           .attempt = job->attempt,
-                           .seconds = job->seconds,
-                           .how = how};
+    k3_launch_end_t end = {
+        .id = job->item->id, .attempt = job->attempt, .seconds = job->seconds, .how = how};
 
     describe_status(status, how);
     if (judge(s, job, status, &end, kept, reason, err) == K3_OK) {
@@ -219,7 +215,7 @@ static k3_status_t set_others_aside(state_t *s, k3_error_t *err)
     for (size_t i = 0; i < schedule->count; i++) {
         (void)json_object_set_new(asked, schedule->items[i].id, json_true());
     }
-    json_object_foreach((json_t *)k3_journal_launches(&s->sweep->folder->journal), id, launch)
+    json_object_foreach(k3_journal_launches(&s->sweep->folder->journal), id, launch)
     {
         if (json_integer_value(json_object_get(launch, "state")) == K3_LAUNCH_DONE &&
             json_object_get(asked, id) == NULL) {
@@ -238,8 +234,8 @@ static k3_status_t set_others_aside(state_t *s, k3_error_t *err)
  * without a fault counts; else it is started again. */
 static k3_status_t adopt(state_t *s, k3_launch_item_t *item, k3_error_t *err)
 {
-    char path[PATH_MAX], out[PATH_MAX], kept[PATH_MAX], reason[K3_ERROR_TEXT];
-    bool moved;
+    char            path[PATH_MAX], out[PATH_MAX], kept[PATH_MAX], reason[K3_ERROR_TEXT];
+    bool            moved;
     k3_launch_end_t end = {.id = item->id, .attempt = item->past.attempts, .seconds = NAN};
 
     k3_folder_file(s->sweep->folder, K3_RECORDS, item->id, 0, path);
@@ -271,12 +267,11 @@ k3_status_t k3_resume(state_t *s, k3_error_t *err)
     }
     for (size_t i = 0; i < schedule->count; i++) {
         const k3_launch_past_t *past = &schedule->items[i].past;
-        char                  **carried = carried_of(s, schedule->items[i].group);
+        char                  **carried = carried_of(s, schedule->items[i].variant);
 
         if (past->state == K3_LAUNCH_DONE && past->carried != NULL && *carried == NULL) {
             *carried = strdup(past->carried);
         }
-        s->ended += !k3_launch_is_open(schedule, &schedule->items[i]);
     }
     for (size_t i = 0; i < schedule->count && err->status == K3_OK; i++) {
         if (schedule->items[i].past.state == K3_LAUNCH_NONE) {

@@ -151,8 +151,7 @@ k3_status_t k3_folder_check_space(const k3_folder_t *folder, k3_error_t *err)
         return k3_fail(err, K3_ERR_IO,
                        "%.300s: %llu bytes are free, a launch may need %llu; the same command goes "
                        "on when there is room",
-                       folder->path, (unsigned long long)available,
-                       (unsigned long long)LEAST_FREE);
+                       folder->path, (unsigned long long)available, (unsigned long long)LEAST_FREE);
     }
     return K3_OK;
 }

@@ -25,7 +25,13 @@ typedef struct k3_folder {
 k3_status_t k3_folder_open(const char *path, bool look, k3_folder_t *folder, k3_error_t *err);
 void        k3_folder_close(k3_folder_t *folder);
 
-typedef enum k3_folder_part { K3_RECORDS, K3_RUNNING, K3_ASIDE, K3_LOGS, K3_PARTS } k3_folder_part_t;
+typedef enum k3_folder_part {
+    K3_RECORDS,
+    K3_RUNNING,
+    K3_ASIDE,
+    K3_LOGS,
+    K3_PARTS
+} k3_folder_part_t;
 
 /* Attempt 0: without a number. */
 void k3_folder_file(const k3_folder_t *folder, k3_folder_part_t part, const char *id,

@@ -21,8 +21,9 @@ static k3_status_t add(k3_hosts_t *hosts, const char *name, size_t length, uint3
     k3_host_t *host;
 
     if (length == 0 || length >= K3_HOST_NAME_MAX || hosts->count == K3_HOSTS_MAX) {
-        return k3_fail(err, K3_ERR_USAGE, "hosts: a name of %zu bytes after %zu hosts; limits %d and %d",
-                       length, hosts->count, K3_HOST_NAME_MAX - 1, K3_HOSTS_MAX);
+        return k3_fail(err, K3_ERR_USAGE,
+                       "hosts: a name of %zu bytes after %zu hosts; limits %d and %d", length,
+                       hosts->count, K3_HOST_NAME_MAX - 1, K3_HOSTS_MAX);
     }
     for (size_t i = 0; i < length; i++) {
         if (!isalnum((unsigned char)name[i]) && strchr("-._", name[i]) == NULL) {
@@ -147,8 +148,10 @@ static k3_status_t next_tasks(const char **text, uint32_t *tasks, uint32_t *left
         (*left)--;
         return K3_OK;
     }
-    if (!isdigit((unsigned char)**text) || sscanf(*text, "%6u%n", &count, &used) != 1 || count == 0) {
-        return k3_fail(err, K3_ERR_ENV, "SLURM_TASKS_PER_NODE: \"%.60s\" is not like 8(x2),4", *text);
+    if (!isdigit((unsigned char)**text) || sscanf(*text, "%6u%n", &count, &used) != 1 ||
+        count == 0) {
+        return k3_fail(err, K3_ERR_ENV, "SLURM_TASKS_PER_NODE: \"%.60s\" is not like 8(x2),4",
+                       *text);
     }
     *text += used;
     used = 0;
@@ -207,7 +210,8 @@ static k3_status_t find_cores(k3_hosts_t *hosts, k3_error_t *err)
     char      name[K3_HOST_NAME_MAX] = "localhost";
 
     (void)gethostname(name, sizeof(name) - 1);
-    if (sched_getaffinity(0, sizeof(set), &set) != 0 || make_room(hosts, CPU_SETSIZE, err) != K3_OK) {
+    if (sched_getaffinity(0, sizeof(set), &set) != 0 ||
+        make_room(hosts, CPU_SETSIZE, err) != K3_OK) {
         return k3_fail(err, K3_ERR_ENV, "the cores of this host: %s", strerror(errno));
     }
     hosts->kind = K3_HOSTS_CORES;

@@ -75,7 +75,7 @@ static bool take_line(k3_journal_t *journal, const char *text, size_t length)
     const char       *id = json_string_value(json_object_get(line, "launch"));
     json_int_t        attempt = json_integer_value(json_object_get(line, "attempt"));
     k3_launch_state_t state;
-    bool good = event != NULL && id != NULL && attempt >= 0 && attempt <= ATTEMPTS_MAX;
+    bool              good = event != NULL && id != NULL && attempt >= 0 && attempt <= ATTEMPTS_MAX;
 
     if (good && strcmp(event, "begin") == 0) {
         note_begin(journal, id, attempt);
@@ -123,7 +123,7 @@ void k3_journal_past(const k3_journal_t *journal, const char *id, k3_launch_past
     past->carried = json_string_value(json_object_get(launch, "carried"));
 }
 
-const json_t *k3_journal_launches(const k3_journal_t *journal)
+json_t *k3_journal_launches(const k3_journal_t *journal)
 {
     return journal->launches;
 }
@@ -173,7 +173,8 @@ k3_status_t k3_journal_open(const char *path, bool write, k3_journal_t *journal,
     }
     if (read_all(journal, fd, path, err) == K3_OK && write &&
         (ftruncate(fd, journal->length) != 0 || lseek(fd, 0, SEEK_END) < 0)) {
-        k3_fail(err, K3_ERR_IO, "%.300s: the torn line at its end stays: %s", path, strerror(errno));
+        k3_fail(err, K3_ERR_IO, "%.300s: the torn line at its end stays: %s", path,
+                strerror(errno));
     }
     if (err->status == K3_OK && write) {
         journal->fd = fd;
@@ -255,8 +256,8 @@ k3_status_t k3_journal_end(k3_journal_t *journal, const k3_launch_end_t *end, k3
                      "launch", end->id, "attempt", (json_int_t)end->attempt, "at", now, "state",
                      k3_launch_state_names[end->state], "seconds", k3_json_number(end->seconds),
                      "how", k3_json_string(end->how), "reason", k3_json_string(end->reason),
-                     "carried", k3_json_string(end->carried), "record",
-                     k3_json_string(end->record), "wrong", end->wrong);
+                     "carried", k3_json_string(end->carried), "record", k3_json_string(end->record),
+                     "wrong", end->wrong);
     copy = json_incref(line);
     if (append(journal, line, err) == K3_OK) {
         note_end(journal, end->id, end->state, copy);

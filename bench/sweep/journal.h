@@ -43,9 +43,8 @@ void        k3_journal_close(k3_journal_t *journal);
 
 void k3_journal_past(const k3_journal_t *journal, const char *id, k3_launch_past_t *past);
 
-/* Ids of launches whose record is good; the list lives as long as the journal and may change while
- * launches are set aside only. */
-const json_t *k3_journal_launches(const k3_journal_t *journal);
+/* All launches that it names: id -> {attempts, state, ...}; to be looked at only. */
+json_t *k3_journal_launches(const k3_journal_t *journal);
 
 /* Appends and syncs. On a full disk nothing of the line stays. */
 k3_status_t k3_journal_begin(k3_journal_t *journal, const char *id, uint64_t attempt,

@@ -9,7 +9,7 @@
 #include "harness/base/status.h"
 
 typedef struct k3_process {
-    pid_t pid; /* also of its group and session; 0: none */
+    pid_t pid; /* also of its process group and session; 0: none */
 } k3_process_t;
 
 /* argv ends with NULL and is looked up in PATH; the output goes to a new file at `log`. cpus: a list of

@@ -22,7 +22,7 @@ static const char *asked_value(const k3_asked_t *asked, const char *name)
     if (strcmp(name, "progress") == 0) {
         return "off";
     }
-    return k3_options_get(asked->group->options, name);
+    return k3_options_get(asked->variant->options, name);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -150,8 +150,8 @@ static k3_status_t check_transports(const json_t *cells, const k3_asked_t *asked
 
     json_array_foreach(cells, i, cell)
     {
-        add_words(&used, json_string_value(
-                             json_object_get(json_object_get(cell, "qps"), "transport")));
+        add_words(&used,
+                  json_string_value(json_object_get(json_object_get(cell, "qps"), "transport")));
     }
     add_words(&allowed, asked->carried_by);
     for (i = 0; i < used.count && asked->carried_by != NULL; i++) {
@@ -185,22 +185,22 @@ void k3_readback_build(const json_t *record, char *text, size_t room)
 static k3_status_t check_launch(const json_t *record, const k3_asked_t *asked, k3_error_t *err)
 {
     const json_t *run = json_object_get(record, "run");
-    json_int_t    ranks = json_integer_value(
-           json_object_get(json_object_get(run, "launch"), "ranks"));
-    size_t cells = json_array_size(json_object_get(record, "cells"));
-    char   build[256];
+    json_int_t ranks = json_integer_value(json_object_get(json_object_get(run, "launch"), "ranks"));
+    size_t     cells = json_array_size(json_object_get(record, "cells"));
+    char       build[256];
 
     k3_readback_build(record, build, sizeof(build));
     if (strcmp(build, asked->source->build) != 0) {
-        return k3_fail(err, K3_ERR_CHECK, "it ran build %s, this is %s", build, asked->source->build);
+        return k3_fail(err, K3_ERR_CHECK, "it ran build %s, this is %s", build,
+                       asked->source->build);
     }
-    if (ranks != (json_int_t)asked->group->ranks) {
+    if (ranks != (json_int_t)asked->variant->ranks) {
         return k3_fail(err, K3_ERR_CHECK, "asked for %u ranks, the record has %lld",
-                       asked->group->ranks, (long long)ranks);
+                       asked->variant->ranks, (long long)ranks);
     }
-    if (cells != asked->group->cells) {
+    if (cells != asked->variant->cells) {
         return k3_fail(err, K3_ERR_CHECK, "asked for %zu cells, the record has %zu",
-                       asked->group->cells, cells);
+                       asked->variant->cells, cells);
     }
     return check_options(run, asked, err);
 }

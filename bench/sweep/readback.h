@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/sweep/groups.h"
+#include "bench/sweep/variants.h"
 
 typedef struct k3_asked {
     const k3_sweep_source_t *source;
-    const k3_group_t *group;
-    const char       *rotate, *out;  /* words of this launch */
-    const char       *carried_by;    /* allowed transports; NULL: any */
-    const char       *carried;       /* of the group's launches before; NULL: this is the first */
+    const k3_variant_t      *variant;
+    const char              *rotate, *out; /* words of this launch */
+    const char              *carried_by;   /* allowed transports; NULL: any */
+    const char *carried; /* of the variant's launches before; NULL: this is the first */
 } k3_asked_t;
 
 typedef struct k3_readback {

@@ -5,14 +5,14 @@
 
 #include "harness/base/memory.h"
 
-static k3_group_tally_t *tally_of(const k3_schedule_t *schedule, const k3_group_t *group)
+static k3_variant_tally_t *tally_of(const k3_schedule_t *schedule, const k3_variant_t *variant)
 {
-    return &schedule->tallies[group - schedule->groups->items];
+    return &schedule->tallies[variant - schedule->variants->items];
 }
 
 static void count_item(k3_schedule_t *schedule, const k3_launch_item_t *item)
 {
-    k3_group_tally_t *tally = tally_of(schedule, item->group);
+    k3_variant_tally_t *tally = tally_of(schedule, item->variant);
 
     if (k3_launch_is_open(schedule, item)) {
         tally->open++;
@@ -23,33 +23,33 @@ static void count_item(k3_schedule_t *schedule, const k3_launch_item_t *item)
     }
 }
 
-k3_status_t k3_schedule_create(const k3_groups_t *groups, const k3_journal_t *journal, bool retry,
-                               k3_schedule_t *schedule, k3_error_t *err)
+k3_status_t k3_schedule_create(const k3_variants_t *variants, const k3_journal_t *journal,
+                               bool retry, k3_schedule_t *schedule, k3_error_t *err)
 {
     uint64_t total = 0, rounds = 0;
 
     memset(schedule, 0, sizeof(*schedule));
-    for (size_t i = 0; i < groups->count; i++) {
-        total += groups->items[i].launches;
-        rounds = groups->items[i].launches > rounds ? groups->items[i].launches : rounds;
+    for (size_t i = 0; i < variants->count; i++) {
+        total += variants->items[i].launches;
+        rounds = variants->items[i].launches > rounds ? variants->items[i].launches : rounds;
     }
-    schedule->groups = groups;
+    schedule->variants = variants;
     schedule->retry = retry;
     if (k3_alloc("launches", total, sizeof(*schedule->items), &schedule->items, err) != K3_OK ||
-        k3_alloc("groups", groups->count, sizeof(*schedule->tallies), &schedule->tallies, err) !=
-            K3_OK) {
+        k3_alloc("variants", variants->count, sizeof(*schedule->tallies), &schedule->tallies,
+                 err) != K3_OK) {
         k3_schedule_free(schedule);
         return err->status;
     }
     for (uint64_t round = 1; round <= rounds; round++) {
-        for (size_t i = 0; i < groups->count; i++) {
-            const k3_group_t *group = &groups->items[(i + round - 1) % groups->count];
-            k3_launch_item_t *item = &schedule->items[schedule->count];
+        for (size_t i = 0; i < variants->count; i++) {
+            const k3_variant_t *variant = &variants->items[(i + round - 1) % variants->count];
+            k3_launch_item_t   *item = &schedule->items[schedule->count];
 
-            if (round <= group->launches) {
-                item->group = group;
+            if (round <= variant->launches) {
+                item->variant = variant;
                 item->round = round;
-                k3_launch_id(group, round, item->id);
+                k3_launch_id(variant, round, item->id);
                 k3_journal_past(journal, item->id, &item->past);
                 schedule->count++;
                 count_item(schedule, item);
@@ -81,35 +81,35 @@ bool k3_launch_is_open(const k3_schedule_t *schedule, const k3_launch_item_t *it
     return true;
 }
 
-void k3_schedule_close(k3_schedule_t *schedule, k3_launch_item_t *item, k3_launch_state_t state,
-                       double seconds)
+void k3_schedule_close(k3_schedule_t *schedule, k3_launch_item_t *item, const k3_launch_end_t *end)
 {
-    k3_group_tally_t *tally = tally_of(schedule, item->group);
+    k3_variant_tally_t *tally = tally_of(schedule, item->variant);
 
-    item->past.state = state;
-    item->past.seconds = seconds;
+    item->past.state = end->state;
+    item->past.seconds = end->seconds;
+    item->past.wrong = end->wrong;
     tally->open--;
     schedule->open--;
-    if (state == K3_LAUNCH_DONE && isfinite(seconds)) {
-        tally->seconds += seconds;
+    if (end->state == K3_LAUNCH_DONE && isfinite(end->seconds)) {
+        tally->seconds += end->seconds;
         tally->timed++;
     }
 }
 
-double k3_schedule_expect(const k3_schedule_t *schedule, const k3_group_t *group)
+double k3_schedule_expect(const k3_schedule_t *schedule, const k3_variant_t *variant)
 {
-    const k3_group_tally_t *tally = tally_of(schedule, group);
+    const k3_variant_tally_t *tally = tally_of(schedule, variant);
 
-    return tally->timed > 0 ? tally->seconds / (double)tally->timed : group->guess;
+    return tally->timed > 0 ? tally->seconds / (double)tally->timed : variant->guess;
 }
 
 double k3_schedule_remaining(const k3_schedule_t *schedule)
 {
     double sum = 0.0;
 
-    for (size_t i = 0; i < schedule->groups->count; i++) {
+    for (size_t i = 0; i < schedule->variants->count; i++) {
         sum += (double)schedule->tallies[i].open *
-               k3_schedule_expect(schedule, &schedule->groups->items[i]);
+               k3_schedule_expect(schedule, &schedule->variants->items[i]);
     }
     return sum;
 }

@@ -9,14 +9,14 @@
 enum { FILE_MAX_BYTES = 1 << 20 };
 
 typedef struct reading {
-    const char    *path;
-    const char    *next; /* rest of the text */
-    const char    *end;
-    int            line; /* number of the line that inih holds */
-    char           section[K3_INI_SECTION_MAX];
-    k3_ini_take_t  take;
-    void          *user;
-    k3_error_t     fault; /* the first one; nothing is read after it */
+    const char   *path;
+    const char   *next; /* rest of the text */
+    const char   *end;
+    int           line; /* number of the line that inih holds */
+    char          section[K3_INI_SECTION_MAX];
+    k3_ini_take_t take;
+    void         *user;
+    k3_error_t    fault; /* the first one; nothing is read after it */
 } reading_t;
 
 static bool is_blank(char c)

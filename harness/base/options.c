@@ -19,7 +19,7 @@ extern char **environ;
 typedef struct slot {
     char       *value; /* NULL: unset */
     k3_origin_t origin;
-    int         line; /* in the ini file, 0: does not stand there */
+    int         line;       /* in the ini file, 0: does not stand there */
     bool        in_section; /* that line */
 } slot_t;
 

@@ -1,20 +1,28 @@
 #define _GNU_SOURCE /* asprintf */
 
-#include "bench/sweep/groups.h"
+#include "bench/sweep/variants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/plan/buffers.h"
-#include "bench/sweep/groups_internal.h"
+#include "bench/sweep/variants_internal.h"
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
 #include "harness/mpi/world.h"
 
-enum { GROUPS_MAX = 10000, REFUSALS_MAX = 10000 };
+enum { VARIANTS_MAX = 10000, REFUSALS_MAX = 10000 };
 
-/* --- groups ---------------------------------------------------------------------------------- */
+/* --- variants ---------------------------------------------------------------------------------- */
+
+static void *checked(void *pointer)
+{
+    if (pointer == NULL) {
+        abort();
+    }
+    return pointer;
+}
 
 /* Options that belong to one launch or to none. */
 static bool is_ours(const char *name)
@@ -42,7 +50,7 @@ static void make_words(const expansion_t *x, bool brief, k3_list_t *words)
 
     memset(words, 0, sizeof(*words));
     for (size_t i = 0; i < x->source->table.count; i++) {
-        const char *fallback = defs[i].fallback != NULL   ? defs[i].fallback
+        const char *fallback = defs[i].fallback != NULL  ? defs[i].fallback
                                : defs[i].metavar == NULL ? "off"
                                                          : NULL;
         char       *word = NULL;
@@ -81,80 +89,111 @@ static double number_of(const k3_options_t *options, const char *name, double fa
 }
 
 /* Two seconds to start, and for each cell its time limit and one more for set-up and warm-up. */
-static double guess_of(const k3_group_t *group)
+static double guess_of(const k3_variant_t *variant)
 {
-    return 2.0 + (double)(group->cells - group->refused) *
-                     (1.0 + number_of(group->options, "max-seconds", 3.0));
+    return 2.0 + (double)(variant->cells - variant->refused) *
+                     (1.0 + number_of(variant->options, "max-seconds", 3.0));
+}
+
+static void make_label(const expansion_t *x, char *text, size_t room)
+{
+    static const char *const sizes[] = {"tp", "dp", "cp", "ep", NULL};
+    int                      used;
+
+    used = snprintf(text, room, "%s%s%.48s", x->section, x->section[0] != '\0' ? " " : "",
+                    k3_value_named(x, "model"));
+    for (int i = 0; sizes[i] != NULL; i++) {
+        const char *value = k3_value_named(x, sizes[i]);
+
+        if (value != NULL && (i == 0 || strcmp(value, "1") != 0)) {
+            used += snprintf(text + used, room - (size_t)used, " %s%.10s", sizes[i], value);
+        }
+    }
 }
 
 /* Takes the options of the candidate. */
-static k3_status_t add_group(expansion_t *x, candidate_t *c, k3_error_t *err)
+static k3_status_t add_variant(expansion_t *x, candidate_t *c, k3_error_t *err)
 {
-    k3_groups_t *all = x->groups;
-    k3_group_t  *group, *grown;
+    k3_variants_t *all = x->variants;
+    k3_variant_t  *variant, *grown;
 
-    if (all->count == GROUPS_MAX) {
-        return k3_fail(err, K3_ERR_USAGE, "the lists need more than %d kinds of launches",
-                       GROUPS_MAX);
+    if (all->count == VARIANTS_MAX) {
+        return k3_fail(err, K3_ERR_USAGE, "the lists need more than %d variants", VARIANTS_MAX);
     }
     grown = realloc(all->items, (all->count + 1) * sizeof(*grown));
     if (grown == NULL) {
         abort();
     }
     all->items = grown;
-    group = &all->items[all->count++];
-    memset(group, 0, sizeof(*group));
-    (void)snprintf(group->section, sizeof(group->section), "%s",
+    variant = &all->items[all->count++];
+    memset(variant, 0, sizeof(*variant));
+    (void)snprintf(variant->section, sizeof(variant->section), "%s",
                    x->section[0] != '\0' ? x->section : "all");
-    group->options = c->options;
+    make_label(x, variant->label, sizeof(variant->label));
+    variant->options = c->options;
     c->options = NULL;
-    make_words(x, true, &group->words);
-    group->launcher = x->launcher != NULL ? strdup(x->launcher) : NULL;
-    group->ranks = x->ranks;
-    group->launches = x->launches;
-    group->cells = c->requests.count;
-    group->refused = c->unsupported;
-    group->guess = guess_of(group);
-    group->hash = hash_text(k3_key(0, group->ranks), x->source->build);
-    group->hash = hash_text(group->hash, group->launcher != NULL ? group->launcher : "");
-    for (size_t i = 0; i < group->words.count; i++) {
-        group->hash = hash_text(group->hash, group->words.items[i]);
+    make_words(x, true, &variant->words);
+    variant->launcher = x->launcher != NULL ? checked(strdup(x->launcher)) : NULL;
+    variant->ranks = x->ranks;
+    variant->launches = x->launches;
+    variant->cells = c->requests.count;
+    variant->refused = c->unsupported;
+    variant->guess = guess_of(variant);
+    variant->hash = hash_text(k3_key(0, variant->ranks), x->source->build);
+    variant->hash = hash_text(variant->hash, variant->launcher != NULL ? variant->launcher : "");
+    for (size_t i = 0; i < variant->words.count; i++) {
+        variant->hash = hash_text(variant->hash, variant->words.items[i]);
     }
     return K3_OK;
 }
 
-static void add_refusal(expansion_t *x, const k3_cell_request_t *q, size_t cells,
-                        const char *reason)
+static bool has_word(const char *list, const char *word)
 {
-    k3_groups_t  *all = x->groups;
-    k3_refusal_t *grown;
-    char         *what = NULL;
+    size_t length = strlen(word);
 
-    if (asprintf(&what, "%s%s%s %llu/%llu %s", x->section, x->section[0] != '\0' ? ": " : "",
-                 q->model, (unsigned long long)q->tp, (unsigned long long)(q->dp != 0 ? q->dp : 1),
-                 q->backend != NULL ? q->backend : "all backends") < 0) {
-        abort();
+    for (const char *at = strstr(list, word); at != NULL; at = strstr(at + 1, word)) {
+        if ((at == list || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0')) {
+            return true;
+        }
     }
+    return false;
+}
+
+static void add_backend(k3_refusal_t *refusal, const char *backend)
+{
+    char *longer = NULL;
+
+    refusal->cells++;
+    if (!has_word(refusal->backends, backend)) {
+        if (asprintf(&longer, "%s, %s", refusal->backends, backend) < 0) {
+            abort();
+        }
+        free(refusal->backends);
+        refusal->backends = longer;
+    }
+}
+
+static void add_refusal(expansion_t *x, const char *backend, const char *reason)
+{
+    k3_variants_t *all = x->variants;
+    char           where[128];
+
+    make_label(x, where, sizeof(where));
     for (size_t i = 0; i < all->refusal_count; i++) {
-        if (strcmp(all->refusals[i].what, what) == 0 &&
-            strcmp(all->refusals[i].reason, reason) == 0) {
-            all->refusals[i].cells += cells;
-            free(what);
+        k3_refusal_t *refusal = &all->refusals[i];
+
+        if ((strcmp(refusal->where, where) == 0 && strcmp(refusal->reason, reason) == 0) ||
+            i + 1 == REFUSALS_MAX) {
+            add_backend(refusal, backend);
             return;
         }
     }
-    if (all->refusal_count == REFUSALS_MAX) { /* the count of cells still tells */
-        all->refusals[REFUSALS_MAX - 1].cells += cells;
-        free(what);
-        return;
-    }
-    grown = realloc(all->refusals, (all->refusal_count + 1) * sizeof(*grown));
-    if (grown == NULL) {
-        abort();
-    }
-    all->refusals = grown;
-    all->refusals[all->refusal_count++] =
-        (k3_refusal_t){.what = what, .reason = strdup(reason), .cells = cells};
+    all->refusals =
+        checked(realloc(all->refusals, (all->refusal_count + 1) * sizeof(*all->refusals)));
+    all->refusals[all->refusal_count++] = (k3_refusal_t){.where = checked(strdup(where)),
+                                                         .backends = checked(strdup(backend)),
+                                                         .reason = checked(strdup(reason)),
+                                                         .cells = 1};
 }
 
 /* --- what can run ---------------------------------------------------------------------------- */
@@ -207,19 +246,6 @@ static k3_options_t *options_of(const expansion_t *x, k3_error_t *err)
     return options;
 }
 
-static void try_cells(expansion_t *x, const k3_requests_t *requests, candidate_t *c)
-{
-    c->cells = requests->count;
-    for (size_t i = 0; i < requests->count; i++) {
-        k3_error_t  fault = K3_ERROR_INIT;
-        k3_status_t status = check_cell(x, &requests->items[i], &fault);
-
-        c->impossible += status == K3_ERR_USAGE || status == K3_ERR_IO;
-        c->unsupported += status != K3_OK && status != K3_ERR_USAGE && status != K3_ERR_IO;
-        c->faults[i] = status == K3_OK ? NULL : strdup(fault.text);
-    }
-}
-
 static void free_candidate(candidate_t *c)
 {
     for (size_t i = 0; i < c->requests.count && c->faults != NULL; i++) {
@@ -241,8 +267,7 @@ static k3_status_t examine(expansion_t *x, candidate_t *c, k3_error_t *err)
 
     memset(c, 0, sizeof(*c));
     c->options = options_of(x, err);
-    if (c->options == NULL ||
-        k3_requests_create(c->options, &base, &c->requests, err) != K3_OK ||
+    if (c->options == NULL || k3_requests_create(c->options, &base, &c->requests, err) != K3_OK ||
         k3_alloc("cells", c->requests.count, sizeof(char *), &c->faults, err) != K3_OK) {
         free_candidate(c);
         return err->status;
@@ -264,9 +289,9 @@ static k3_status_t consider(expansion_t *x, k3_error_t *err);
  * the others is looked at alone. */
 static k3_status_t part(expansion_t *x, size_t i, const k3_list_t *items, k3_error_t *err)
 {
-    char   *whole = x->values[i];
-    char   *together = calloc(strlen(whole) + 2, 1);
-    bool   *alone = calloc(items->count, sizeof(*alone));
+    char *whole = x->values[i];
+    char *together = calloc(strlen(whole) + 2, 1);
+    bool *alone = calloc(items->count, sizeof(*alone));
 
     if (together == NULL || alone == NULL) {
         abort();
@@ -323,12 +348,12 @@ static void refuse_cells(expansion_t *x, const candidate_t *c)
 {
     for (size_t i = 0; i < c->requests.count; i++) {
         if (c->faults[i] != NULL) {
-            add_refusal(x, &c->requests.items[i], 1, c->faults[i]);
+            add_refusal(x, c->requests.items[i].backend, c->faults[i]);
         }
     }
 }
 
-/* The values as they are: one group, several, or none. */
+/* The values as they are: one variant, several, or none. */
 static k3_status_t consider(expansion_t *x, k3_error_t *err)
 {
     candidate_t c;
@@ -344,22 +369,20 @@ static k3_status_t consider(expansion_t *x, k3_error_t *err)
         refuse_cells(x, &c);
         k3_values_mark(x, c.impossible > 0 ? c.faults[0] : NULL);
         if (c.impossible + c.unsupported < cells) {
-            add_group(x, &c, err);
+            add_variant(x, &c, err);
         }
     }
     free_candidate(&c);
     return err->status;
 }
 
-k3_status_t k3_group_consider(expansion_t *x, k3_error_t *err)
+k3_status_t k3_variant_consider(expansion_t *x, k3_error_t *err)
 {
-    k3_error_t        fault = K3_ERROR_INIT;
-    k3_cell_request_t asked = {.model = "", .tp = x->ranks};
+    k3_error_t fault = K3_ERROR_INIT;
 
     if (k3_hosts_check(x->hosts, x->ranks, &fault) != K3_OK) {
-        asked.model = k3_value_named(x, "model");
         k3_values_mark(x, NULL);
-        add_refusal(x, &asked, 1, fault.text);
+        add_refusal(x, k3_value_named(x, "backend"), fault.text);
         return K3_OK;
     }
     return consider(x, err);
@@ -367,24 +390,26 @@ k3_status_t k3_group_consider(expansion_t *x, k3_error_t *err)
 
 /* --- all ------------------------------------------------------------------------------------- */
 
-void k3_groups_free(k3_groups_t *groups)
+void k3_variants_free(k3_variants_t *variants)
 {
-    for (size_t i = 0; i < groups->count; i++) {
-        k3_options_free(groups->items[i].options);
-        k3_list_free(&groups->items[i].words);
-        free(groups->items[i].launcher);
+    for (size_t i = 0; i < variants->count; i++) {
+        k3_options_free(variants->items[i].options);
+        k3_list_free(&variants->items[i].words);
+        free(variants->items[i].launcher);
     }
-    for (size_t i = 0; i < groups->refusal_count; i++) {
-        free(groups->refusals[i].what);
-        free(groups->refusals[i].reason);
+    for (size_t i = 0; i < variants->refusal_count; i++) {
+        free(variants->refusals[i].where);
+        free(variants->refusals[i].backends);
+        free(variants->refusals[i].reason);
     }
-    free(groups->items);
-    free(groups->refusals);
-    memset(groups, 0, sizeof(*groups));
+    free(variants->items);
+    free(variants->refusals);
+    memset(variants, 0, sizeof(*variants));
 }
 
-void k3_launch_id(const k3_group_t *group, uint64_t round, char id[K3_LAUNCH_ID_MAX])
+void k3_launch_id(const k3_variant_t *variant, uint64_t round, char id[K3_LAUNCH_ID_MAX])
 {
-    (void)snprintf(id, K3_LAUNCH_ID_MAX, "%s.np%u.%012llx.r%03llu", group->section, group->ranks,
-                   (unsigned long long)(group->hash >> 16), (unsigned long long)round);
+    (void)snprintf(id, K3_LAUNCH_ID_MAX, "%s.np%u.%012llx.r%03llu", variant->section,
+                   variant->ranks, (unsigned long long)(variant->hash >> 16),
+                   (unsigned long long)round);
 }

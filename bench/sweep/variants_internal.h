@@ -1,21 +1,21 @@
-/* Between the lists of a section (expand.c) and the groups that come of them (groups.c). */
-#ifndef K3_SWEEP_GROUPS_INTERNAL_H
-#define K3_SWEEP_GROUPS_INTERNAL_H
+/* Between the lists of a section (expand.c) and the variants that come of them (variants.c). */
+#ifndef K3_SWEEP_VARIANTS_INTERNAL_H
+#define K3_SWEEP_VARIANTS_INTERNAL_H
 
 #include <jansson.h>
 
 #include "bench/plan/requests.h"
-#include "bench/sweep/groups.h"
+#include "bench/sweep/variants.h"
 
 typedef struct expansion {
     const k3_sweep_source_t *source;
     const k3_hosts_t        *hosts;
-    k3_groups_t             *groups;
+    k3_variants_t           *variants;
     const char              *section, *launcher;
     uint64_t                 launches;
     uint32_t                 ranks;
     char                   **values; /* one for each option of the table; NULL: unset */
-    json_t                  *marks;  /* "backend=mooncake" -> true, or the fault of a cell with it */
+    json_t                  *marks; /* "backend=mooncake" -> true, or the fault of a cell with it */
 } expansion_t;
 
 /* Cells that would share a launch. */
@@ -35,7 +35,7 @@ const char *k3_value_named(const expansion_t *x, const char *name);
 /* All items of the lists as they stand now are good for something (NULL), or had this fault. */
 void k3_values_mark(expansion_t *x, const char *fault);
 
-/* Makes groups and refusals of the values. */
-k3_status_t k3_group_consider(expansion_t *x, k3_error_t *err);
+/* Makes variants and refusals of the values. */
+k3_status_t k3_variant_consider(expansion_t *x, k3_error_t *err);
 
 #endif
