@@ -127,18 +127,23 @@ static k3_status_t read_file(sweep_t *w, int argc, char **argv, k3_error_t *err)
 
 /* --- the sweep ------------------------------------------------------------------------------- */
 
+/* Before the folder is made: what can be said without it. */
+static k3_status_t check(const sweep_t *w, k3_error_t *err)
+{
+    for (size_t i = 0; i < w->variants.count && err->status == K3_OK; i++) {
+        free(k3_sweep_command(&w->plan, &w->variants.items[i], err));
+    }
+    if (w->variants.count == 0) {
+        k3_fail(err, K3_ERR_UNSUPPORTED, "no cell can be done; the first reason: %s",
+                w->variants.refusals[0].reason);
+    }
+    return err->status;
+}
+
 static k3_status_t prepare(sweep_t *w, k3_error_t *err)
 {
     const char *progress = k3_options_get(w->options, "progress");
 
-    if (k3_hosts_find(k3_options_get(w->options, "hostfile"), w->plan.jobs, &w->hosts, err) !=
-            K3_OK ||
-        k3_variants_create(&w->source, &w->hosts, &w->variants, err) != K3_OK ||
-        k3_folder_open(w->out, w->dry_run, &w->folder, err) != K3_OK ||
-        k3_schedule_create(&w->variants, &w->folder.journal, is_on(w->options, "retry"),
-                           &w->schedule, err) != K3_OK) {
-        return err->status;
-    }
     w->plan.source = &w->source;
     w->plan.program = w->program;
     w->plan.hosts = &w->hosts;
@@ -146,6 +151,14 @@ static k3_status_t prepare(sweep_t *w, k3_error_t *err)
     w->plan.schedule = &w->schedule;
     w->plan.carried_by = k3_options_get(w->options, "carried-by");
     w->plan.progress = strcmp(progress, "off") == 0 ? NULL : stdout;
+    if (k3_hosts_find(k3_options_get(w->options, "hostfile"), w->plan.jobs, &w->hosts, err) !=
+            K3_OK ||
+        k3_variants_create(&w->source, &w->hosts, &w->variants, err) != K3_OK ||
+        check(w, err) != K3_OK || k3_folder_open(w->out, w->dry_run, &w->folder, err) != K3_OK ||
+        k3_schedule_create(&w->variants, &w->folder.journal, is_on(w->options, "retry"),
+                           &w->schedule, err) != K3_OK) {
+        return err->status;
+    }
     return k3_sweep_overview(&w->plan, w->dry_run, stdout, err);
 }
 
@@ -193,10 +206,6 @@ static int run_sweep(int argc, char **argv)
         prepare(&w, &err) == K3_OK && !w.dry_run) {
         k3_sweep_execute(&w.plan, &result, &err);
         bad = !print_result(&w, &result);
-    }
-    if (w.variants.count == 0 && w.variants.refusal_count > 0 && err.status == K3_OK) {
-        k3_fail(&err, K3_ERR_UNSUPPORTED, "no cell can be done; the first reason: %s",
-                w.variants.refusals[0].reason);
     }
     k3_schedule_free(&w.schedule);
     k3_folder_close(&w.folder);

@@ -59,11 +59,12 @@ static bool hand_over(reading_t *reading, const char *key, const char *value)
  * read here. All lines before this one have been handed over. */
 static bool take_head(reading_t *reading, const char *start, size_t length)
 {
-    const char *end = memchr(start, ']', length);
-    const char *rest = end == NULL ? start + length : end + 1;
-    const char *first = start + 1, *stop = end == NULL ? start + length : end;
+    const char *end = memchr(start, ']', length), *first = start + 1, *stop = end, *rest;
 
-    while (rest < start + length && is_blank(*rest)) {
+    if (end == NULL) {
+        return true; /* inih names the line */
+    }
+    for (rest = end + 1; rest < start + length && is_blank(*rest);) {
         rest++;
     }
     while (first < stop && is_blank(*first)) {
@@ -72,7 +73,7 @@ static bool take_head(reading_t *reading, const char *start, size_t length)
     while (stop > first && is_blank(stop[-1])) {
         stop--;
     }
-    if (end == NULL || first == stop || stop - first >= K3_INI_SECTION_MAX ||
+    if (first == stop || stop - first >= K3_INI_SECTION_MAX ||
         (rest < start + length && *rest != ';' && *rest != '#')) {
         k3_fail(&reading->fault, K3_ERR_USAGE,
                 "%s:%d: '%.60s' is no head of a section: [NAME], at most %d bytes", reading->path,
