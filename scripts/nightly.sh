@@ -2,12 +2,13 @@
 # The job of a night: finds the platform from the hardware, runs its sweep, holds the launches against the baseline
 # and the history, leaves a summary, a report and metrics. Asks nothing.
 #
-#   scripts/nightly.sh [--platform NAME|FILE.ini] [--dir DIR] [--keep N] [--program K3BENCH] [-- OPTIONS of sweep]
+#   scripts/nightly.sh [--platform NAME|FILE.ini] [--dir DIR] [--keep N] [--program K3BENCH] [--dry-run] [-- OPTIONS of sweep]
 #
 #   --platform  h200, b300, mi355x, cpu (results/platforms/NAME.ini) or a file; default: what the hardware says
 #   --dir       where nights and history lie; default results/local/nightly
 #   --keep      nights whose folders stay (30); their records stay in the history ten times as long
 #   --program   default build/release/k3bench
+#   --dry-run   say which platform it is and what would run
 #
 # DIR/nights/NIGHT/  summary.md, report.html, metrics.prom, gate-npN.md, and the folder of the sweep
 # DIR/history/       the records of all nights and the baseline (gate --history)
@@ -19,7 +20,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-platform='' dir=$ROOT/results/local/nightly keep=30 program=$ROOT/build/release/k3bench
+platform='' dry_run=no dir=$ROOT/results/local/nightly keep=30 program=$ROOT/build/release/k3bench
 least_free_mb=${LEAST_FREE_MB:-512}
 
 usage() {
@@ -36,6 +37,10 @@ while [ $# -gt 0 ]; do
         need_value "$1" $#
         declare "${1#--}=$2"
         shift 2
+        ;;
+    --dry-run)
+        dry_run=yes
+        shift
         ;;
     -h | --help)
         usage
@@ -61,7 +66,7 @@ accelerators() {
         ! has_tool nvidia-smi || nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null || true
         ! has_tool rocm-smi || rocm-smi --showproductname 2>/dev/null || true
         for device in "$pci"/*; do
-            [ -r "$device/vendor" ] && [ -r "$device/device" ] || continue
+            if [ ! -r "$device/vendor" ] || [ ! -r "$device/device" ]; then continue; fi
             id=$(<"$device/vendor"):$(<"$device/device")
             case $id in
             0x10de:0x2335 | 0x10de:0x233b) echo H200 ;;
@@ -95,6 +100,11 @@ case $platform in
 esac
 [ -r "$ini" ] || die 2 "$ini: no such platform file; there are: $(cd "$ROOT/results/platforms" && echo *.ini)"
 [ -x "$program" ] || die 3 "$program is not there: scripts/run.sh builds it"
+
+if [ $dry_run = yes ]; then
+    say "platform $platform"
+    exec "$program" sweep "$ini" --dry-run --out "$dir/nights/none" "$@"
+fi
 
 # --- the folder: one at a time, and room for a night ---
 
@@ -187,8 +197,10 @@ stage="adding to the history"
 for record in "${records[@]}"; do
     name=$night.$(basename "$record")
     ln "$record" "$dir/history/$name" 2>/dev/null && continue
-    cp "$record" "$dir/history/.$name.new" && mv "$dir/history/.$name.new" "$dir/history/$name" ||
-        { rm -f "$dir/history/.$name.new"; die 3 "$dir/history cannot be written"; }
+    if ! cp "$record" "$dir/history/.$name.new" || ! mv "$dir/history/.$name.new" "$dir/history/$name"; then
+        rm -f "$dir/history/.$name.new"
+        die 3 "$dir/history cannot be written"
+    fi
 done
 ln -sfn "nights/$night" "$dir/latest.new" && mv -T "$dir/latest.new" "$dir/latest"
 
