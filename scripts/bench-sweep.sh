@@ -12,7 +12,7 @@ cd "$work"
 if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
-cell=(--tp 8 --model kimi-k3-mini --backend mooncake,deepep:ll,none --tokens 16 --iters 30)
+cell=(--tp 8 --model kimi-k3-mini --backend "mooncake,deepep:ll,none" --tokens 16 --iters 30)
 
 # A record of the size that a launch leaves.
 mpirun -q --oversubscribe -np 8 "$bin" run "${cell[@]}" --out record.json >/dev/null

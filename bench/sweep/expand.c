@@ -7,6 +7,7 @@
 #include "bench/sweep/variants_internal.h"
 #include "harness/base/inifile.h"
 #include "harness/base/memory.h"
+#include "harness/mpi/world.h"
 
 /* --- sections -------------------------------------------------------------------------------- */
 
@@ -243,11 +244,16 @@ static k3_status_t expand_values(expansion_t *x, const k3_options_t *options, k3
 }
 
 static k3_status_t expand_section(const k3_sweep_source_t *source, const k3_hosts_t *hosts,
-                                  const char *section, k3_variants_t *variants, k3_error_t *err)
+                                  const char *section, uint64_t memory, k3_variants_t *variants,
+                                  k3_error_t *err)
 {
     k3_option_table_t table = source->table;
     k3_options_t     *options = NULL;
-    expansion_t x = {.source = source, .hosts = hosts, .variants = variants, .section = section};
+    expansion_t       x = {.source = source,
+                           .hosts = hosts,
+                           .variants = variants,
+                           .section = section,
+                           .memory = memory};
 
     table.file = source->file;
     table.section = section;
@@ -280,13 +286,14 @@ k3_status_t k3_variants_create(const k3_sweep_source_t *source, const k3_hosts_t
                                k3_variants_t *variants, k3_error_t *err)
 {
     k3_list_t sections;
+    uint64_t  memory = k3_node_memory_available(); /* once: all cells are held against the same */
 
     memset(variants, 0, sizeof(*variants));
     if (k3_sweep_sections(source->file, &sections, err) != K3_OK) {
         return err->status;
     }
     for (size_t i = 0; i < sections.count && err->status == K3_OK; i++) {
-        expand_section(source, hosts, sections.items[i], variants, err);
+        expand_section(source, hosts, sections.items[i], memory, variants, err);
     }
     k3_list_free(&sections);
     if (err->status != K3_OK || check_twice(variants, err) != K3_OK) {

@@ -155,9 +155,11 @@ static k3_status_t next_tasks(const char **text, uint32_t *tasks, uint32_t *left
     }
     *text += used;
     used = 0;
-    if (sscanf(*text, "(x%6u)%n", &times, &used) == 1 && used > 0 && times > 0) {
-        *text += used;
+    if (**text == '(' &&
+        (sscanf(*text, "(x%6u)%n", &times, &used) != 1 || used == 0 || times == 0)) {
+        return k3_fail(err, K3_ERR_ENV, "SLURM_TASKS_PER_NODE: \"%.60s\" is not like (x2)", *text);
     }
+    *text += used;
     *text += **text == ',';
     *tasks = count;
     *left = times - 1;

@@ -63,7 +63,8 @@ static k3_status_t check_options(const json_t *run, const k3_asked_t *asked, k3_
         const char *name = table->defs[i].name, *want, *got;
         bool        found;
 
-        if ((table->defs[i].commands & asked->source->run) == 0) {
+        if ((table->defs[i].commands & asked->source->run) == 0 ||
+            (asked->out == NULL && strcmp(name, "out") == 0)) {
             continue;
         }
         want = asked_value(asked, name);

@@ -10,7 +10,6 @@
 #include "bench/sweep/variants_internal.h"
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
-#include "harness/mpi/world.h"
 
 enum { VARIANTS_MAX = 10000, REFUSALS_MAX = 10000 };
 
@@ -201,7 +200,7 @@ static void add_refusal(expansion_t *x, const char *backend, const char *reason)
 /* Of this host the memory is known too. */
 static k3_status_t check_memory(const expansion_t *x, const k3_cell_t *cell, k3_error_t *err)
 {
-    uint64_t need, available = k3_node_memory_available();
+    uint64_t need;
     uint32_t ranks = 0;
     int     *here = NULL; /* all ranks on one node, 0 */
 
@@ -213,11 +212,11 @@ static k3_status_t check_memory(const expansion_t *x, const k3_cell_t *cell, k3_
     }
     need = k3_memory_of_node(cell, here, 0, &ranks);
     k3_free(here);
-    return need <= available
+    return need <= x->memory
                ? K3_OK
                : k3_fail(err, K3_ERR_UNSUPPORTED,
                          "%u ranks need %llu bytes, this host has %llu available", ranks,
-                         (unsigned long long)need, (unsigned long long)available);
+                         (unsigned long long)need, (unsigned long long)x->memory);
 }
 
 static k3_status_t check_cell(const expansion_t *x, const k3_cell_request_t *request,

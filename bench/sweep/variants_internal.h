@@ -15,6 +15,7 @@ typedef struct expansion {
     uint64_t                 launches;
     uint32_t                 ranks;
     char                   **values; /* one for each option of the table; NULL: unset */
+    uint64_t                 memory; /* of this host, available */
     json_t                  *marks; /* "backend=mooncake" -> true, or the fault of a cell with it */
 } expansion_t;
 

@@ -76,8 +76,8 @@ static bool take_head(reading_t *reading, const char *start, size_t length)
     if (first == stop || stop - first >= K3_INI_SECTION_MAX ||
         (rest < start + length && *rest != ';' && *rest != '#')) {
         k3_fail(&reading->fault, K3_ERR_USAGE,
-                "%s:%d: '%.60s' is no head of a section: [NAME], at most %d bytes", reading->path,
-                reading->line, start, K3_INI_SECTION_MAX - 1);
+                "%s:%d: '%.*s' is no head of a section: [NAME], at most %d bytes", reading->path,
+                reading->line, length < 60 ? (int)length : 60, start, K3_INI_SECTION_MAX - 1);
         return false;
     }
     memcpy(reading->section, first, (size_t)(stop - first));

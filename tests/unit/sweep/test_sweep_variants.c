@@ -117,7 +117,6 @@ static void test_O05_what_no_cell_can_have(void **state)
 {
     (void)state;
     assert_refused("tp = 2\nbackend = none,moncake\n", "backend=moncake", "mooncake");
-    assert_refused("tp = 4\ndp = 1,3\n", "dp=3", "not divisible");
     assert_refused("tokns = 2\ntp = 2\n", "tokns", "tokens");
     assert_refused("backend = none\n", "tp is missing", NULL);
     assert_refused("tp = 2\nrotate = 1\n", "rotate", NULL);
