@@ -179,8 +179,8 @@ const k3_option_def_t k3_option_defs[] = {
      "filled in; default: srun --mpi=pmix within a Slurm allocation, else mpirun",
      S},
     {"launch-limit", "S", "auto",
-     "seconds after which a launch is ended; auto: 60 and four times what it should take, more\n"
-     "than --timeout",
+     "seconds after which a launch is ended; auto: 60, --timeout and four times what it should\n"
+     "take, together",
      S},
     {"carried-by", "NAME,...", NULL,
      "transports that may carry the queue pairs (rc_mlx5 or rc_mlx5/mlx5_0:1); a launch with "

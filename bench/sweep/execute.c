@@ -321,11 +321,11 @@ static k3_status_t loop(state_t *s, k3_error_t *err)
             return err->status;
         }
         wait_for_news(s, err);
-        for (uint64_t j = 0; j < s->sweep->jobs; j++) {
-            end_when_late(&s->jobs[j], now());
-        }
         if (take_ended(s, err) != K3_OK && !s->stopping) {
             end_all(s);
+        }
+        for (uint64_t j = 0; j < s->sweep->jobs; j++) {
+            end_when_late(&s->jobs[j], now());
         }
     }
 }

@@ -36,10 +36,12 @@ nightly --platform "$work/lost.ini" -- --launches 1
 expect_rc 1
 expect_text err 'FAILED; summary: '
 expect_text nights/latest/summary.md ': FAILED$' 'lost'
-sleep 1
-nightly --platform "$work/short.ini" -- --launches 1 --fault corrupt:0:0
-expect_rc 1
-expect_text nights/latest/summary.md 'WRONG'
+if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
+    sleep 1
+    nightly --platform "$work/short.ini" -- --launches 1 --fault corrupt:0:0
+    expect_rc 1
+    expect_text nights/latest/summary.md 'WRONG'
+fi
 
 # --- what is kept: names that the script gave only ---
 
@@ -50,7 +52,7 @@ nightly --platform "$work/short.ini" --keep 2 -- --launches 1
 expect_rc 0
 check "two nights and a stranger" [ "$(find nights/nights -mindepth 1 -maxdepth 1 | wc -l)" = 3 ]
 check "the stranger stays" [ -d nights/nights/mine ]
-check "history of more nights" [ "$(find nights/history -name '2*.json' | wc -l)" -ge 7 ]
+check "history of more nights" [ "$(find nights/history -name '2*.json' | wc -l)" -ge 6 ]
 check "no stranger's file is taken" [ -e nights/history/mine.txt ]
 
 # --- never two at once ---
@@ -80,7 +82,7 @@ expect_text err 'failed|error'
 inodes >after
 check "the history is as it was" cmp -s before after
 check "so is the last night" [ "$latest" = "$(readlink nights/latest)" ]
-if [ "$(id -u)" = 0 ] && mkdir disk && mount -t tmpfs -o size=40m none disk 2>/dev/null; then
+if [ -n "${K3BENCH_TEST_LONG:-}" ] && [ "$(id -u)" = 0 ] && mkdir disk && mount -t tmpfs -o size=40m none disk 2>/dev/null; then
     trap 'cd /; umount "$work/disk"; end_of_script' EXIT
     LEAST_FREE_MB=1 run_it "$source_dir/scripts/nightly.sh" --dir disk/n --program "$k3bench" --platform "$work/short.ini"
     expect_rc 0
