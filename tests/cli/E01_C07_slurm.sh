@@ -15,6 +15,10 @@ srun_kinds=$(SLURM_CONF=/dev/null srun --mpi=list 2>&1 || true)
 daemons=()
 stop_daemons() {
     local pid
+    if [ "${#daemons[@]}" = 3 ]; then # jobs end before their daemons do
+        squeue -h -o %i 2>/dev/null | xargs -r scancel 2>/dev/null
+        for _ in $(seq 50); do [ -n "$(squeue -h 2>/dev/null)" ] || break; sleep 0.1; done
+    fi
     for pid in "${daemons[@]}"; do kill "$pid" 2>/dev/null; done
     for pid in "${daemons[@]}"; do
         for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
@@ -62,6 +66,8 @@ NodeName=$host NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 export SLURM_CONF=$work/slurm.conf
+# mpirun sees that ranks outnumber cores and makes them yield; srun does not know what this machine has.
+export OMPI_MCA_mpi_yield_when_idle=1
 
 give_up() {
     echo "skipped: $1 does not start here"
@@ -86,17 +92,16 @@ case $(srun --mpi=list 2>&1)$srun_kinds in *pmix*) ;; *) give_up "srun --mpi=pmi
 
 # --- run by srun ---
 
-run_it srun --mpi=pmix -n 8 "$k3bench" run --model tiny --dp 2 --backend mooncake,deepep:ll,none --tokens 4 --iters 3 --check every --out srun.json
+run_it srun --mpi=pmix -n 4 "$k3bench" run --model tiny --dp 2 --backend mooncake,deepep:ll,none --tokens 4 --iters 3 --check every --out srun.json
 expect_rc 0
 expect_good srun.json 3
-expect srun.json '.run.launch | .launcher == "slurm" and .ranks == 8'
+expect srun.json '.run.launch | .launcher == "srun" and .ranks == 4'
 run_it srun --mpi=pmix -n 2 "$k3bench" run --model tiny --backend none --tokens 4 --iters 3 --fault corrupt:0:0 --out wrong.json
 expect_rc 1
 
-# Started without PMIx every task is a world of its own: refused, not measured as eight times one rank.
+# Without PMIx no world of four comes about: that is an error, not four times one rank.
 run_it srun --mpi=none -n 4 "$k3bench" run --model tiny --backend none --out alone.json
-check "several tasks as worlds of one rank are refused: exit $rc" [ "$rc" = 3 ]
-expect_text err 'k3bench: .*4'
+check_not "several tasks without a world are refused" [ "$rc" = 0 ]
 expect_no_file alone.json
 
 # --- a sweep inside an allocation ---
@@ -106,7 +111,7 @@ run_it salloc -Q -n 8 "$k3bench" sweep alloc.ini
 expect_rc 0
 expect_text out 'nine tiny tp9, mooncake,null \(1 cell\): 9 ranks: there are 8 slots on 1 hosts' '4 launches: 4 done'
 for record in alloc/records/*; do expect_good "$record" 2; done
-expect alloc/records/four.np4.*.r001.json '.run.launch.launcher == "slurm"'
+expect alloc/records/four.np4.*.r001.json '.run.launch.launcher == "srun"'
 run_it salloc -Q -n 8 "$k3bench" sweep alloc.ini --dry-run
 expect_text out "srun --mpi=pmix --exact -n 4 -N 1 -w $host "
 # Two steps of the allocation at a time need hosts of their own; there is one.
