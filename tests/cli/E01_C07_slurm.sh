@@ -119,7 +119,9 @@ run_it salloc -Q -n 8 "$k3bench" sweep alloc.ini --jobs 2 --out twice
 expect_rc 0
 
 # An srun that hangs costs its launch; the step is cancelled with it.
-printf 'launcher = srun --mpi=none -n 1 sleep 100 {np}\ntp = 2\nbackend = none\nlaunches = 1\n' >hang.ini
+printf '#!/bin/sh\nexec sleep 100\n' >hang.sh
+chmod +x hang.sh
+printf 'launcher = srun --mpi=none -n 1 ./hang.sh {np}\ntp = 2\nbackend = none\nlaunches = 1\n' >hang.ini
 run_it salloc -Q -n 8 "$k3bench" sweep hang.ini --launch-limit 1
 expect_rc 1
 expect_text out 'did not end within its limit'
