@@ -63,8 +63,8 @@ esac
 accelerators() {
     local pci=${PCI_DEVICES:-/sys/bus/pci/devices} device id
     {
-        ! has_tool nvidia-smi || nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null || true
-        ! has_tool rocm-smi || rocm-smi --showproductname 2>/dev/null || true
+        if has_tool nvidia-smi; then nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | grep -v '^No devices' || true; fi
+        if has_tool rocm-smi; then rocm-smi --showproductname 2>/dev/null | grep -i 'card series' || true; fi
         for device in "$pci"/*; do
             if [ ! -r "$device/vendor" ] || [ ! -r "$device/device" ]; then continue; fi
             id=$(<"$device/vendor"):$(<"$device/device")

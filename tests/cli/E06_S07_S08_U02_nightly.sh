@@ -126,6 +126,13 @@ expect_text err 'no platform file for GPU 0x10de:0x2330: name one with --platfor
 printf '#!/bin/sh\necho "NVIDIA H200"\necho "NVIDIA H200"\n' >bin/nvidia-smi
 chmod +x bin/nvidia-smi
 PATH=$work/bin:$PATH platform_of h200
+rm -rf pci/*
+printf '#!/bin/sh\necho "No devices were found"\nexit 6\n' >bin/nvidia-smi
+printf '#!/bin/sh\necho "===== ROCm ====="\necho "GPU[0] : Card Series: AMD Instinct MI355X"\n' >bin/rocm-smi
+chmod +x bin/rocm-smi
+PATH=$work/bin:$PATH platform_of mi355x
+rm bin/rocm-smi
+PATH=$work/bin:$PATH platform_of cpu
 nightly --platform h100
 expect_rc 2
 expect_text err 'no such platform file; there are: b300.ini cpu.ini h200.ini mi355x.ini'
