@@ -332,17 +332,28 @@ static k3_status_t loop(state_t *s, k3_error_t *err)
 
 /* --- all ------------------------------------------------------------------------------------- */
 
+/* A blocked signal arrives even if it was to be ignored, as nohup and shells ask for. */
+static void choose_signals(sigset_t *signals)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action;
+
+    sigemptyset(signals);
+    sigaddset(signals, SIGCHLD);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        if (sigaction(ends[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
+            sigaddset(signals, ends[i]);
+        }
+    }
+}
+
 k3_status_t k3_sweep_execute(k3_sweep_t *sweep, k3_sweep_result_t *result, k3_error_t *err)
 {
     state_t  s = {.sweep = sweep, .result = result, .begun = now()};
     sigset_t before;
 
     memset(result, 0, sizeof(*result));
-    sigemptyset(&s.signals);
-    sigaddset(&s.signals, SIGCHLD);
-    sigaddset(&s.signals, SIGINT);
-    sigaddset(&s.signals, SIGTERM);
-    sigaddset(&s.signals, SIGHUP);
+    choose_signals(&s.signals);
     sigprocmask(SIG_BLOCK, &s.signals, &before);
     s.jobs = calloc(sweep->jobs, sizeof(*s.jobs));
     s.carried = calloc(sweep->schedule->variants->count + 1, sizeof(*s.carried));

@@ -54,6 +54,25 @@ static k3_status_t take_lock(k3_folder_t *folder, k3_error_t *err)
     return K3_OK;
 }
 
+/* Not every file system can sync a folder. */
+static void sync_folder_of(const char *path)
+{
+    char  folder[PATH_MAX];
+    char *slash;
+    int   fd;
+
+    (void)snprintf(folder, sizeof(folder), "%s", path);
+    slash = strrchr(folder, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        (void)close(fd);
+    }
+}
+
 k3_status_t k3_folder_open(const char *path, bool look, k3_folder_t *folder, k3_error_t *err)
 {
     char name[PATH_MAX];
@@ -74,6 +93,9 @@ k3_status_t k3_folder_open(const char *path, bool look, k3_folder_t *folder, k3_
     (void)snprintf(name, sizeof(name), "%s/journal.jsonl", path);
     if (err->status == K3_OK) {
         k3_journal_open(name, !look, &folder->journal, err);
+    }
+    if (err->status == K3_OK && !look) {
+        sync_folder_of(name);
     }
     if (err->status != K3_OK) {
         k3_folder_close(folder);
@@ -100,25 +122,6 @@ void k3_folder_file(const k3_folder_t *folder, k3_folder_part_t part, const char
     }
     (void)snprintf(path, PATH_MAX, "%s/%s/%s%s.%s", folder->path, part_names[part], id, number,
                    endings[part]);
-}
-
-/* Not every file system can sync a folder. */
-static void sync_folder_of(const char *path)
-{
-    char  folder[PATH_MAX];
-    char *slash;
-    int   fd;
-
-    (void)snprintf(folder, sizeof(folder), "%s", path);
-    slash = strrchr(folder, '/');
-    if (slash != NULL) {
-        *slash = '\0';
-    }
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        (void)close(fd);
-    }
 }
 
 k3_status_t k3_folder_move(const char *from, const char *to, k3_error_t *err)
