@@ -13,7 +13,7 @@
 
 enum { VARIANTS_MAX = 10000, REFUSALS_MAX = 10000 };
 
-/* --- variants ---------------------------------------------------------------------------------- */
+/* --- variants -------------------------------------------------------------------------------- */
 
 static void *checked(void *pointer)
 {
@@ -94,18 +94,20 @@ static double guess_of(const k3_variant_t *variant)
                      (1.0 + number_of(variant->options, "max-seconds", 3.0));
 }
 
-static void make_label(const expansion_t *x, char *text, size_t room)
+/* At most 47 bytes of section, 48 of model, and 13 for each size. */
+static void make_label(const expansion_t *x, char text[K3_VARIANT_LABEL_MAX])
 {
     static const char *const sizes[] = {"tp", "dp", "cp", "ep", NULL};
     int                      used;
 
-    used = snprintf(text, room, "%s%s%.48s", x->section, x->section[0] != '\0' ? " " : "",
-                    k3_value_named(x, "model"));
+    used = snprintf(text, K3_VARIANT_LABEL_MAX, "%s%s%.48s", x->section,
+                    x->section[0] != '\0' ? " " : "", k3_value_named(x, "model"));
     for (int i = 0; sizes[i] != NULL; i++) {
         const char *value = k3_value_named(x, sizes[i]);
 
         if (value != NULL && (i == 0 || strcmp(value, "1") != 0)) {
-            used += snprintf(text + used, room - (size_t)used, " %s%.10s", sizes[i], value);
+            used += snprintf(text + used, K3_VARIANT_LABEL_MAX - (size_t)used, " %s%.10s", sizes[i],
+                             value);
         }
     }
 }
@@ -128,7 +130,7 @@ static k3_status_t add_variant(expansion_t *x, candidate_t *c, k3_error_t *err)
     memset(variant, 0, sizeof(*variant));
     (void)snprintf(variant->section, sizeof(variant->section), "%s",
                    x->section[0] != '\0' ? x->section : "all");
-    make_label(x, variant->label, sizeof(variant->label));
+    make_label(x, variant->label);
     variant->options = c->options;
     c->options = NULL;
     make_words(x, true, &variant->words);
@@ -175,9 +177,9 @@ static void add_backend(k3_refusal_t *refusal, const char *backend)
 static void add_refusal(expansion_t *x, const char *backend, const char *reason)
 {
     k3_variants_t *all = x->variants;
-    char           where[128];
+    char           where[K3_VARIANT_LABEL_MAX];
 
-    make_label(x, where, sizeof(where));
+    make_label(x, where);
     for (size_t i = 0; i < all->refusal_count; i++) {
         k3_refusal_t *refusal = &all->refusals[i];
 

@@ -10,7 +10,7 @@
 #include "bench/sweep/hosts.h"
 #include "harness/base/options.h"
 
-enum { K3_LAUNCH_ID_MAX = 128, K3_LAUNCHES_A_VARIANT_MAX = 1000 };
+enum { K3_LAUNCH_ID_MAX = 128, K3_VARIANT_LABEL_MAX = 160, K3_LAUNCHES_A_VARIANT_MAX = 1000 };
 
 /* Where the options come from. */
 typedef struct k3_sweep_source {
@@ -24,10 +24,10 @@ typedef struct k3_sweep_source {
 
 typedef struct k3_variant {
     char          section[64];
-    char          label[128]; /* "SECTION MODEL tp8 dp2", for people */
-    k3_options_t *options;    /* of `run`, resolved */
-    k3_list_t     words;      /* the same as words of a command line, but for --out and --rotate */
-    char         *launcher;   /* NULL: the usual one */
+    char          label[K3_VARIANT_LABEL_MAX]; /* "SECTION MODEL tp8 dp2", for people */
+    k3_options_t *options;                     /* of `run`, resolved */
+    k3_list_t     words;    /* the same as words of a command line, but for --out and --rotate */
+    char         *launcher; /* NULL: the usual one */
     uint32_t      ranks;
     uint64_t      launches;
     size_t        cells, refused; /* refused ones are among the cells */

@@ -61,6 +61,19 @@ static void test_sections(void **state)
     assert_refused("tp = 2\n[a]\n[b]\n[a]\n", "twice", NULL);
 }
 
+/* The longest label that there can be. */
+static void test_long_names(void **state)
+{
+    k3_variants_t v = variants_of(
+        "model = tiny:E=00000000064,K=00000000000000004,H=000000000512\nbackend = none\n"
+        "tp = 00000000002\ndp = 00000000002\ncp = 00000000001\nep = 00000000002\n"
+        "[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]\n");
+
+    (void)state;
+    assert_true(v.count + v.refusal_count == 1);
+    k3_variants_free(&v);
+}
+
 /* Commas that part no list. */
 static void test_U15_skew_keeps_its_commas(void **state)
 {
@@ -229,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_lists_multiply),
         cmocka_unit_test(test_split_names_more),
         cmocka_unit_test(test_sections),
+        cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_U15_skew_keeps_its_commas),
         cmocka_unit_test(test_P24_impossible_cells),
         cmocka_unit_test(test_L06_unsupported_cells_stay_in_the_lists),
