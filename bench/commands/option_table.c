@@ -4,7 +4,11 @@
 #include "bench/commands/command.h"
 #include "harness/base/log.h"
 
-enum { R = K3_COMMAND_RUN, CELL = K3_COMMAND_RUN | K3_COMMAND_PLAN };
+enum {
+    S = K3_COMMAND_SWEEP, /* takes what `run` takes, and hands it on */
+    R = K3_COMMAND_RUN | S,
+    CELL = R | K3_COMMAND_PLAN
+};
 
 const k3_option_def_t k3_option_defs[] = {
     /* what the model is and who holds it */
@@ -117,9 +121,13 @@ const k3_option_def_t k3_option_defs[] = {
      "RDMA device",
      R},
     /* files */
-    {"out", "FILE", NULL, "the record; default: results/local/RUN_ID.json when that folder exists",
+    {"out", "FILE", NULL,
+     "run: the record; default: results/local/RUN_ID.json when that folder exists;\n"
+     "sweep: the folder of journal, records and logs; default: FILE's name without its ending, in\n"
+     "results/local when that folder exists",
      R},
-    {"progress", "auto|off", "auto", "a progress line on a terminal", R},
+    {"progress", "auto|off", "auto",
+     "run: a progress line on a terminal; sweep: a line for each launch", R},
     {"json", "FILE", NULL, "list, plan: JSON instead of text (- for standard output)",
      K3_COMMAND_PLAN},
     {"output", "FILE", NULL,
@@ -153,7 +161,36 @@ const k3_option_def_t k3_option_defs[] = {
     {"who", "NAME", NULL, "who promotes; default: the user's name", K3_COMMAND_GATE},
     {"rebuild", NULL, "off", "make the index of the history again from its records",
      K3_COMMAND_GATE},
-    {"options", "FILE", NULL, "an ini file with NAME = VALUE for each option", CELL},
+    /* sweep */
+    {"launches", "N", "5", "launches of each cell, in rounds: the first of all, then the second",
+     S},
+    {"split", "NAME,...", "none",
+     "options whose values do not share a launch, besides model, tp, dp, cp, ep and those that "
+     "`run`\n"
+     "takes no list of",
+     S},
+    {"dry-run", NULL, "off", "print the plan and start nothing", S},
+    {"retry", NULL, "off", "start again what failed or was rejected before", S},
+    {"jobs", "N", "1", "launches at a time, on hosts (on one host: cores) of their own", S},
+    {"hostfile", "FILE", NULL,
+     "lines \"HOST slots=N\"; default: the hosts of the Slurm allocation, or this one", S},
+    {"launcher", "WORDS", NULL,
+     "what starts the ranks, with {np}, {nodes}, {hosts} (A:8,B:8), {names} (A,B) and {hostfile}\n"
+     "filled in; default: srun --mpi=pmix within a Slurm allocation, else mpirun",
+     S},
+    {"launch-limit", "S", "auto",
+     "seconds after which a launch is ended; auto: 60, --timeout and four times what it should\n"
+     "take, together",
+     S},
+    {"carried-by", "NAME,...", NULL,
+     "transports that may carry the queue pairs (rc_mlx5 or rc_mlx5/mlx5_0:1); a launch with "
+     "others "
+     "is\n"
+     "rejected",
+     S},
+    {"budget", "S", NULL, "seconds after which no further launch is started", S},
+    {"options", "FILE", NULL, "an ini file with NAME = VALUE for each option",
+     K3_COMMAND_RUN | K3_COMMAND_PLAN},
     {"help", NULL, "off", "this text",
      CELL | K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE | K3_COMMAND_LIST},
 };
@@ -166,10 +203,18 @@ static void print_help(const k3_command_t *command, const k3_option_table_t *tab
     k3_options_help(table, stdout);
 }
 
+k3_option_table_t k3_command_table(const k3_command_t *command)
+{
+    return (k3_option_table_t){.defs = k3_option_defs,
+                               .count = k3_option_count,
+                               .command = command->id,
+                               .groups = command->groups};
+}
+
 k3_status_t k3_command_options(const k3_command_t *command, int argc, char **argv,
                                k3_options_t **options_p, int *help, k3_error_t *err)
 {
-    k3_option_table_t table = {k3_option_defs, k3_option_count, command->id, command->groups};
+    k3_option_table_t table = k3_command_table(command);
 
     *help = 0;
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {

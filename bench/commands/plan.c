@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "bench/commands/command.h"
-#include "bench/commands/requests.h"
+#include "bench/plan/requests.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"
 #include "harness/record/document.h"

@@ -8,7 +8,7 @@
 #include "bench/commands/command.h"
 #include "bench/commands/fault.h"
 #include "bench/commands/launch.h"
-#include "bench/commands/requests.h"
+#include "bench/plan/requests.h"
 #include "bench/region/measure.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"

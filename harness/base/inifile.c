@@ -9,13 +9,14 @@
 enum { FILE_MAX_BYTES = 1 << 20 };
 
 typedef struct reading {
-    const char    *path;
-    const char    *next; /* rest of the text */
-    const char    *end;
-    int            line; /* number of the line that inih holds */
-    k3_ini_entry_t entry;
-    void          *user;
-    k3_error_t     fault; /* the first one; nothing is read after it */
+    const char   *path;
+    const char   *next; /* rest of the text */
+    const char   *end;
+    int           line; /* number of the line that inih holds */
+    char          section[K3_INI_SECTION_MAX];
+    k3_ini_take_t take;
+    void         *user;
+    k3_error_t    fault; /* the first one; nothing is read after it */
 } reading_t;
 
 static bool is_blank(char c)
@@ -41,6 +42,47 @@ static bool check_line(reading_t *reading, const char *start, size_t length, siz
         return false;
     }
     return true;
+}
+
+static bool hand_over(reading_t *reading, const char *key, const char *value)
+{
+    k3_ini_entry_t entry = {.path = reading->path,
+                            .line = reading->line,
+                            .section = reading->section,
+                            .key = key,
+                            .value = value};
+
+    return reading->take(reading->user, &entry, &reading->fault) == K3_OK;
+}
+
+/* inih cuts long names of sections without a word and says nothing of a section without keys, so heads are
+ * read here. All lines before this one have been handed over. */
+static bool take_head(reading_t *reading, const char *start, size_t length)
+{
+    const char *end = memchr(start, ']', length), *first = start + 1, *stop = end, *rest;
+
+    if (end == NULL) {
+        return true; /* inih names the line */
+    }
+    for (rest = end + 1; rest < start + length && is_blank(*rest);) {
+        rest++;
+    }
+    while (first < stop && is_blank(*first)) {
+        first++;
+    }
+    while (stop > first && is_blank(stop[-1])) {
+        stop--;
+    }
+    if (first == stop || stop - first >= K3_INI_SECTION_MAX ||
+        (rest < start + length && *rest != ';' && *rest != '#')) {
+        k3_fail(&reading->fault, K3_ERR_USAGE,
+                "%s:%d: '%.*s' is no head of a section: [NAME], at most %d bytes", reading->path,
+                reading->line, length < 60 ? (int)length : 60, start, K3_INI_SECTION_MAX - 1);
+        return false;
+    }
+    memcpy(reading->section, first, (size_t)(stop - first));
+    reading->section[stop - first] = '\0';
+    return hand_over(reading, NULL, NULL);
 }
 
 /* fgets for inih. It cuts a line that does not fit its buffer and takes the rest for a new one, so
@@ -74,16 +116,16 @@ static char *next_line(char *buffer, int room, void *stream)
     }
     memcpy(buffer, start, length);
     memcpy(buffer + length, "\n", 2);
+    if (length > 0 && buffer[0] == '[') {
+        return take_head(reading, buffer, length) ? buffer : NULL;
+    }
     return buffer;
 }
 
 static int handle_entry(void *user, const char *section, const char *key, const char *value)
 {
-    reading_t *reading = user;
-
     (void)section;
-    return reading->entry(reading->user, reading->path, reading->line, key, value,
-                          &reading->fault) == K3_OK;
+    return hand_over(user, key, value);
 }
 
 static k3_status_t read_text(const char *path, char *text, size_t room, size_t *length,
@@ -127,7 +169,7 @@ static k3_status_t parse_text(reading_t *reading, k3_error_t *err)
     return K3_OK;
 }
 
-k3_status_t k3_ini_read(const char *path, k3_ini_entry_t entry, void *user, k3_error_t *err)
+k3_status_t k3_ini_read(const char *path, k3_ini_take_t take, void *user, k3_error_t *err)
 {
     size_t length = 0;
     char  *text = malloc(FILE_MAX_BYTES + 1);
@@ -142,7 +184,7 @@ k3_status_t k3_ini_read(const char *path, k3_ini_entry_t entry, void *user, k3_e
         reading_t reading = {.path = path,
                              .next = text,
                              .end = text + length,
-                             .entry = entry,
+                             .take = take,
                              .user = user,
                              .fault = K3_ERROR_INIT};
 

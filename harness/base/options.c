@@ -19,7 +19,8 @@ extern char **environ;
 typedef struct slot {
     char       *value; /* NULL: unset */
     k3_origin_t origin;
-    int         line; /* in the ini file, 0: does not stand there */
+    int         line;       /* in the ini file, 0: does not stand there */
+    bool        in_section; /* that line */
 } slot_t;
 
 struct k3_options {
@@ -345,60 +346,78 @@ static k3_status_t read_environment(k3_options_t *options, k3_error_t *err)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-static k3_status_t refuse_key(const k3_option_table_t *table, const char *path, int line,
-                              const char *key, const char *name, k3_error_t *err)
+static k3_status_t refuse_key(const k3_option_table_t *table, const k3_ini_entry_t *entry,
+                              const char *name, k3_error_t *err)
 {
     const char *near = nearest_option(table, name, false);
 
     if (near == NULL) {
-        return k3_fail(err, K3_ERR_USAGE, "%.200s:%d: unknown key '%.80s'", path, line, key);
+        return k3_fail(err, K3_ERR_USAGE, "%.200s:%d: unknown key '%.80s'", entry->path,
+                       entry->line, entry->key);
     }
     return k3_fail(err, K3_ERR_USAGE,
-                   "%.200s:%d: unknown key '%.80s'; the nearest known one is '%s'", path, line, key,
-                   near);
+                   "%.200s:%d: unknown key '%.80s'; the nearest known one is '%s'", entry->path,
+                   entry->line, entry->key, near);
 }
 
-static k3_status_t read_entry(void *user, const char *path, int line, const char *key,
-                              const char *value, k3_error_t *err)
+/* A key may stand once before the first head, and once more in the section that is read. */
+static k3_status_t note_line(k3_options_t *options, size_t i, const k3_ini_entry_t *entry,
+                             k3_error_t *err)
+{
+    slot_t *slot = &options->slots[i];
+    bool    in_section = options->table.section != NULL && entry->section[0] != '\0';
+
+    if (slot->line != 0 && slot->in_section == in_section) {
+        return k3_fail(err, K3_ERR_USAGE, "%.200s:%d: key '%s' already stands in line %d",
+                       entry->path, entry->line, options->table.defs[i].name, slot->line);
+    }
+    slot->line = entry->line;
+    slot->in_section = in_section;
+    return K3_OK;
+}
+
+static bool counts(const k3_option_table_t *table, const char *section)
+{
+    return table->section == NULL || section[0] == '\0' || strcmp(section, table->section) == 0;
+}
+
+static k3_status_t read_entry(void *user, const k3_ini_entry_t *entry, k3_error_t *err)
 {
     k3_options_t *options = user;
-    size_t        length = strlen(key);
+    size_t        length = entry->key != NULL ? strlen(entry->key) : 0;
     char          name[NAME_BYTES], where[256];
 
-    map_name(name, sizeof(name), key, length, dash_for_underscore);
+    if (entry->key == NULL) {
+        return K3_OK;
+    }
+    map_name(name, sizeof(name), entry->key, length, dash_for_underscore);
 
     int i = length < sizeof(name) ? find_option(&options->table, name, length) : NOT_FOUND;
 
     if (i == NOT_FOUND) {
-        return refuse_key(&options->table, path, line, key, name, err);
+        return refuse_key(&options->table, entry, name, err);
     }
     if (strcmp(name, FILE_OPTION) == 0) {
         return k3_fail(err, K3_ERR_USAGE, "%.200s:%d: an options file cannot name another one",
-                       path, line);
+                       entry->path, entry->line);
     }
-
-    slot_t *slot = &options->slots[i];
-
-    if (slot->line != 0) {
-        return k3_fail(err, K3_ERR_USAGE, "%.200s:%d: key '%s' already stands in line %d", path,
-                       line, name, slot->line);
+    if (!counts(&options->table, entry->section) ||
+        note_line(options, (size_t)i, entry, err) != K3_OK || !takes(&options->table, (size_t)i)) {
+        return err->status;
     }
-    slot->line = line;
-    if (!takes(&options->table, (size_t)i)) {
-        return K3_OK;
-    }
-    (void)snprintf(where, sizeof(where), "%.160s:%d: %s", path, line, name);
-    return store(options, (size_t)i, value, K3_ORIGIN_FILE, where, err);
+    (void)snprintf(where, sizeof(where), "%.160s:%d: %s", entry->path, entry->line, name);
+    return store(options, (size_t)i, entry->value, K3_ORIGIN_FILE, where, err);
 }
 
 static k3_status_t read_file(k3_options_t *options, k3_error_t *err)
 {
-    int i = find_option(&options->table, FILE_OPTION, strlen(FILE_OPTION));
+    int         i = find_option(&options->table, FILE_OPTION, strlen(FILE_OPTION));
+    const char *path = options->table.file;
 
-    if (i == NOT_FOUND || !takes(&options->table, (size_t)i) || options->slots[i].value == NULL) {
-        return K3_OK;
+    if (path == NULL && i != NOT_FOUND && takes(&options->table, (size_t)i)) {
+        path = options->slots[i].value;
     }
-    return k3_ini_read(options->slots[i].value, read_entry, options, err);
+    return path != NULL ? k3_ini_read(path, read_entry, options, err) : K3_OK;
 }
 
 /* --- the object ------------------------------------------------------------------------------ */

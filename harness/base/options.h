@@ -26,6 +26,10 @@ typedef struct k3_option_table {
     size_t                 count;
     unsigned               command; /* the one bit of the command being parsed */
     bool                   groups;  /* "--" parts two groups of positional words; options go on */
+    const char            *file;    /* the ini file to read; NULL: the one that --options names */
+    /* Of the ini file, the section whose keys count, with those before the first head, over which they
+     * go. NULL: heads mean nothing. */
+    const char *section;
 } k3_option_table_t;
 
 typedef enum k3_origin {
@@ -88,6 +92,7 @@ typedef struct k3_list {
 } k3_list_t;
 
 void k3_list_split(const char *text, char separator, k3_list_t *list);
+void k3_list_add(k3_list_t *list, const char *item); /* a copy of it */
 void k3_list_free(k3_list_t *list);
 
 #endif

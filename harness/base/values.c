@@ -250,6 +250,12 @@ void k3_list_split(const char *text, char separator, k3_list_t *list)
     }
 }
 
+void k3_list_add(k3_list_t *list, const char *item)
+{
+    list->items = checked(realloc(list->items, (list->count + 1) * sizeof(*list->items)));
+    list->items[list->count++] = checked(strdup(item));
+}
+
 void k3_list_free(k3_list_t *list)
 {
     for (size_t i = 0; i < list->count; i++) {

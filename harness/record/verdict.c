@@ -51,14 +51,21 @@ static double launches_for(const k3_judged_t *item, double sigma, double z_famil
                           : INFINITY;
 }
 
+size_t k3_launches_least(size_t family, double level)
+{
+    size_t n = 1;
+
+    while (k3_smallest_p(n) * (double)family > 1.0 - level) {
+        n++;
+    }
+    return n;
+}
+
 static size_t needed(const k3_judged_t *item, size_t family, double level, double *scratch)
 {
-    size_t least = 1;
+    size_t least = k3_launches_least(family, level);
     double n, z = 1.96 + 0.45 * log2((double)family); /* of a level shared by the family, roughly */
 
-    while (k3_smallest_p(least) * (double)family > 1.0 - level) {
-        least++;
-    }
     n = launches_for(item, spread(item, scratch), z);
     if (!(n <= K3_LAUNCHES_MAX)) {
         return 0;

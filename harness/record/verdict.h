@@ -30,6 +30,13 @@ typedef struct k3_verdict_rule {
 
 enum { K3_LAUNCHES_MAX = 1000 }; /* more are not asked for */
 
+/* Launches a side from which a shift has an interval, and with it `same` can be shown. */
+enum { K3_LAUNCHES_FOR_RANGE = 4 };
+
+/* Launches a side below which no item of a family of so many can be better or worse: where the smallest
+ * two-sided p that the rank test can reach, times the family, is above 1 - level. */
+size_t k3_launches_least(size_t family, double level);
+
 /* Times: lower is better. */
 typedef struct k3_judged {
     const double  *a, *b; /* base and new, one value for each launch */

@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 import source  # noqa: E402
 
 # A floor may include itself and any floor before it in this list.
-FLOORS = ["cell", "profiles", "plan", "engines", "region", "report", "commands"]
+FLOORS = ["cell", "profiles", "plan", "engines", "region", "report", "sweep", "commands"]
 
 # Rooms inside harness/ and what each may use of harness/.
 HARNESS = {
@@ -182,6 +182,7 @@ def check(root):
 GOOD = {
     "bench/k3bench.c": '#include "bench/commands/command.h"\n',
     "bench/commands/command.h": '#include "bench/report/table.h"\n#include "bench/region/region.h"\n',
+    "bench/sweep/sweep.h": '#include "bench/report/table.h"\n',
     "bench/report/table.h": '#include "bench/region/region.h"\n',
     "bench/region/region.h": '#include "bench/engines/engine.h"\n#include <mpi.h>\n',
     "bench/engines/engine.h": '#include "bench/plan/plan.h"\n#include "harness/mpi/qp.h"\n',
@@ -202,6 +203,7 @@ BAD = [
     ("bench/cell/cell.h", '#include "bench/plan/plan.h"', "floor cell looks up"),
     ("bench/region/region.h", '#include "bench/report/table.h"', "floor region looks up"),
     ("bench/profiles/profile.h", '#include "bench/commands/command.h"', "floor profiles looks up"),
+    ("bench/report/table.h", '#include "bench/sweep/sweep.h"', "floor report looks up"),
     ("bench/plan/plan.h", '#include "harness/mpi/qp.h"', "works without MPI"),
     ("bench/report/table.h", "#include <mpi.h>", "<mpi.h> is known to"),
     ("bench/engines/slab.c", "#include <ucp/api/ucp.h>", "is known to harness/mpi only"),

@@ -368,6 +368,60 @@ static void test_file_faults_name_the_first_line(void **state)
     expect_line_refused("options = other.ini\n", ":1: an options file cannot name another one");
 }
 
+static void test_heads_of_sections(void **state)
+{
+    char long_head[80] = "[";
+
+    (void)state;
+    memset(long_head + 1, 'a', 48);
+    strcpy(long_head + 49, "]\n");
+    expect_line_refused("[ ]\n", ":1: '[ ]' is no head of a section");
+    expect_line_refused("tokens = 1\n[a] tokens = 2\n", ":2: '[a] tokens = 2' is no head");
+    expect_line_refused(long_head, "at most 47 bytes");
+}
+
+/* With a section asked for: its keys and those in front of all sections, over which they go. */
+static void test_one_section_of_a_file(void **state)
+{
+    const char *text = "tokens = 1\nmodel = front\n[a]\ntokens = 2\n[b] ; empty\n[c]\ncheck = on\n";
+    const char *const names[] = {"a", "b", "c", ""}, *const tokens[] = {"2", "1", "1", "1"};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        k3_option_table_t table = run_table;
+        k3_options_t     *options = NULL;
+        k3_error_t        err = K3_ERROR_INIT;
+
+        write_ini_text(text);
+        table.file = ini_path;
+        table.section = names[i];
+        assert_int_equal(k3_options_parse(&table, 0, NULL, &options, &err), K3_OK);
+        check_value(options, "tokens", tokens[i], K3_ORIGIN_FILE);
+        check_value(options, "model", "front", K3_ORIGIN_FILE);
+        check_value(options, "check", i == 2 ? "on" : "off",
+                    i == 2 ? K3_ORIGIN_FILE : K3_ORIGIN_DEFAULT);
+        k3_options_free(options);
+    }
+}
+
+static void test_sections_have_known_keys_once(void **state)
+{
+    const char *const texts[] = {"[a]\ntokns = 8\n", "[b]\ntokens = 1\ntokens = 2\n",
+                                 "tokens = 1\ntokens = 2\n[b]\n"};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        k3_option_table_t table = run_table;
+        k3_options_t     *options = NULL;
+        k3_error_t        err = K3_ERROR_INIT;
+
+        write_ini_text(texts[i]);
+        table.file = ini_path;
+        table.section = "b";
+        assert_int_equal(k3_options_parse(&table, 0, NULL, &options, &err), K3_ERR_USAGE);
+    }
+}
+
 static void test_file_with_long_lines(void **state)
 {
     char          text[512] = "tokens = ";
@@ -508,6 +562,9 @@ int main(void)
         OPTION_TEST(test_file_ignores_indentation),
         OPTION_TEST(test_O05_unknown_key_names_file_line_and_nearest),
         OPTION_TEST(test_file_faults_name_the_first_line),
+        OPTION_TEST(test_heads_of_sections),
+        OPTION_TEST(test_one_section_of_a_file),
+        OPTION_TEST(test_sections_have_known_keys_once),
         OPTION_TEST(test_file_with_long_lines),
         OPTION_TEST(test_hostile_files),
         OPTION_TEST(test_unreadable_file),

@@ -1,4 +1,4 @@
-#include "bench/commands/requests.h"
+#include "bench/plan/requests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +73,16 @@ static const axis_t axes[] = {
 enum { AXES = sizeof(axes) / sizeof(axes[0]) };
 
 _Static_assert((int)AXES <= (int)K3_AXES_MAX, "a list for each axis");
+
+bool k3_requests_multiply(const char *option)
+{
+    for (size_t a = 0; a < AXES; a++) {
+        if (strcmp(axes[a].option, option) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static k3_status_t set_member(const axis_t *axis, const char *text, k3_cell_request_t *item,
                               k3_error_t *err)

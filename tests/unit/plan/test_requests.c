@@ -1,7 +1,7 @@
 #include "tests/unit/plan/plan_test.h"
 
 #include "bench/commands/command.h"
-#include "bench/commands/requests.h"
+#include "bench/plan/requests.h"
 
 /* --- models ---------------------------------------------------------------------------------- */
 
