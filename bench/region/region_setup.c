@@ -1,7 +1,7 @@
 /* Set-up and tear-down of the region of one rank, and the inputs of an iteration. */
 #include <string.h>
 
-#include "bench/region/inputs.h"
+#include "bench/cell/inputs.h"
 #include "bench/region/region_internal.h"
 #include "harness/base/memory.h"
 
@@ -269,10 +269,11 @@ static void fill_partial(k3_region_t *r, uint64_t payload)
     uint64_t           h = r->cell->model.hidden;
     uint64_t           first = l->first_row[k3_layout_group_first(l, rank)];
     uint16_t          *partial = r->buffer[K3_BUF_PARTIAL];
+    k3_source_t        source = k3_cell_source(r->cell);
 
     for (uint64_t i = 0; i < r->group_rows; i++) {
-        k3_input_partial(&r->cell->model, r->cell->seed, payload, first + i, rank % l->attn_tp,
-                         l->attn_tp, partial + i * h);
+        k3_source_partial(&source, payload, first + i, rank % l->attn_tp, l->attn_tp,
+                          partial + i * h);
     }
     memset(partial + r->group_rows * h, 0, (r->group_slots - r->group_rows) * h * sizeof(uint16_t));
 }
