@@ -79,6 +79,14 @@ static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, 
     routing.chosen = chosen;
     k3_routing_create(&routing, &cell->routing, err);
     k3_free(chosen);
+    if (err->status == K3_OK && cell->component == K3_COMPONENT_CONTROL &&
+        k3_routing_steps(cell->routing) > 1) {
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "component control repeats the posts of one iteration, the trace has %llu steps "
+            "(a trace of one is needed)",
+            (unsigned long long)k3_routing_steps(cell->routing));
+    }
     return err->status;
 }
 

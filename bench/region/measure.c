@@ -265,6 +265,7 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
         calls = k3_alloc_calls();
         k3_sampler_iterate(s);
         out->timed_allocations += k3_alloc_calls() - calls;
+        s->region->booked[(s->payload - 1) % k3_routing_steps(s->region->cell->routing)]++;
         if (s->trapped.status != K3_OK) {
             break;
         }
