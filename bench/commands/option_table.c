@@ -130,6 +130,11 @@ const k3_option_def_t k3_option_defs[] = {
     /* files */
     {"out", "FILE", NULL, "the record; default: results/local/RUN_ID.json when that folder exists",
      R},
+    {"dump", "DIR", NULL,
+     "write one iteration of the only cell, after the timed ones, as .npy files with a README: "
+     "what\n"
+     "scripts/verify_dump.py recomputes",
+     R},
     {"progress", "auto|off", "auto", "a progress line on a terminal", R},
     {"json", "FILE", NULL, "list, plan: JSON instead of text (- for standard output)",
      K3_COMMAND_PLAN},

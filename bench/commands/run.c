@@ -10,6 +10,7 @@
 #include "bench/commands/launch.h"
 #include "bench/commands/requests.h"
 #include "bench/commands/sources.h"
+#include "bench/region/dump.h"
 #include "bench/region/measure.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"
@@ -129,6 +130,26 @@ static k3_status_t parse_region(run_t *run, k3_error_t *err)
     return K3_OK;
 }
 
+/* A dump is of one cell, and of values that were checked. */
+static k3_status_t parse_dump(run_t *run, k3_error_t *err)
+{
+    const char *dump = k3_options_get(run->options, "dump");
+
+    run->measure.dump = dump;
+    if (dump == NULL) {
+        return K3_OK;
+    }
+    if (run->requests.count > 1) {
+        return k3_fail(err, K3_ERR_USAGE, "dump: %zu cells, a dump is of one", run->requests.count);
+    }
+    if (run->measure.check == K3_CHECK_OFF || run->region.fault.dead_count > 0) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "dump: %s (a dump holds all rows, checked: --check ends or every)",
+                       run->measure.check == K3_CHECK_OFF ? "--check off" : "ranks are to die");
+    }
+    return K3_OK;
+}
+
 /* The record's path: as given, or a new file below results/local where that folder is. */
 static k3_status_t choose_out(run_t *run, k3_error_t *err)
 {
@@ -180,7 +201,7 @@ static k3_status_t prepare(run_t *run, k3_error_t *err)
     if (parse_measure(run, err) == K3_OK && parse_region(run, err) == K3_OK &&
         parse_transport(run, err) == K3_OK &&
         k3_requests_create(run->options, &base, &run->requests, err) == K3_OK &&
-        run->world.rank == 0) {
+        parse_dump(run, err) == K3_OK && run->world.rank == 0) {
         choose_out(run, err);
     }
     return k3_world_agree(&run->world, err);
@@ -341,7 +362,9 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
 
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
-    if (check_fault(run, cell, err) != K3_OK) {
+    if (check_fault(run, cell, err) != K3_OK ||
+        (run->measure.dump != NULL &&
+         k3_dump_check(cell, &run->world, run->measure.dump, err) != K3_OK)) {
         return err->status;
     }
     *refused = check_memory(run, cell, err) != K3_OK;

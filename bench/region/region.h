@@ -63,8 +63,9 @@ typedef struct k3_region {
     bool          stand_in;        /* the component's experts are y = x * factor */
     float        *factors;         /* [local experts] */
     unsigned      pairs;           /* dispatches of an iteration that are booked */
-    k3_sync_t    *sync;            /* iterations begin at a common start; NULL: behind a barrier */
-    double        late_us;         /* how much later this rank began the last one */
+    struct k3_capture *capture;    /* what the experts get is kept (region/dump.h); NULL: not */
+    k3_sync_t         *sync;       /* iterations begin at a common start; NULL: behind a barrier */
+    double             late_us;    /* how much later this rank began the last one */
 
     /* Where the values of the last iteration lie; NULL: the component does not make them. */
     uint16_t *x, *latent, *combined, *y, *restored;
