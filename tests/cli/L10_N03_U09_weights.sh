@@ -141,14 +141,14 @@ edit bad 'text = "[]"'
 refused 2 bad 'not an object'
 edit bad 'd += b"x"'
 refused 2 bad 'the last tensor ends'
-head -c 4000000 private/one.safetensors >cut
-refused 2 cut 'tensor language' 'the file holds [0-9]+ bytes' 'cut'
-head -c 1000 private/one.safetensors >cut
-refused 2 cut 'header of' '992 follow'
-head -c 5 private/one.safetensors >cut
-refused 2 cut '5 bytes'
-printf '\377\377\377\377\377\377\377\377{}' >cut
-refused 2 cut '18446744073709551615 bytes' '100000000'
+head -c 4000000 private/one.safetensors >cut.bin
+refused 2 cut.bin 'tensor language' 'the file holds [0-9]+ bytes' 'cut'
+head -c 1000 private/one.safetensors >cut.bin
+refused 2 cut.bin 'header of' '992 follow'
+head -c 5 private/one.safetensors >cut.bin
+refused 2 cut.bin '5 bytes'
+printf '\377\377\377\377\377\377\377\377{}' >cut.bin
+refused 2 cut.bin '18446744073709551615 bytes' '100000000'
 refused 3 nowhere.safetensors 'nowhere.safetensors' 'No such file'
 refused 3 /dev/null 'not a regular file'
 refused 2 private/one.safetensors:4 'layers.4.block_sparse_moe'
