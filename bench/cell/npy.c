@@ -1,7 +1,6 @@
 #include "bench/cell/npy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "harness/base/arith.h"
+#include "harness/base/file.h"
 #include "harness/base/memory.h"
 
 static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
@@ -21,7 +21,7 @@ static const struct {
     uint64_t    size;
 } types[] = {
     [K3_NPY_I32] = {"<i4", 4}, [K3_NPY_I64] = {"<i8", 8}, [K3_NPY_F32] = {"<f4", 4},
-    [K3_NPY_U8] = {"|u1", 1},  [K3_NPY_U16] = {"<u2", 2},
+    [K3_NPY_U8] = {"|u1", 1},  [K3_NPY_U16] = {"<u2", 2}, [K3_NPY_F16] = {"<f2", 2},
 };
 
 enum { TYPE_COUNT = sizeof(types) / sizeof(types[0]) };
@@ -118,7 +118,7 @@ static k3_status_t read_type(header_t *h)
     } else if (strchr(descr, 'O') != NULL) {
         why = "Python objects, not one of";
     }
-    return k3_fail(h->err, K3_ERR_USAGE, "%s: element type '%s' is %s <i4, <i8, <f4, |u1, <u2",
+    return k3_fail(h->err, K3_ERR_USAGE, "%s: element type '%s' is %s <i4, <i8, <f4, |u1, <u2, <f2",
                    h->file, descr, why);
 }
 
@@ -335,38 +335,21 @@ k3_status_t k3_npy_read_stream(FILE *file, const char *name, k3_npy_t *array, k3
     return status;
 }
 
-/* Not to wait for the writer of a pipe, the file is opened without blocking and looked at first. */
-static k3_status_t open_regular(const char *path, FILE **file_p, k3_error_t *err)
-{
-    struct stat info;
-    int         fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        k3_fail(err, K3_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    } else if (!S_ISREG(info.st_mode)) {
-        k3_fail(err, K3_ERR_IO, "%s: not a regular file", path);
-    } else {
-        *file_p = fdopen(fd, "rb");
-        if (*file_p != NULL) {
-            return K3_OK;
-        }
-        k3_fail(err, K3_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return K3_ERR_IO;
-}
-
 k3_status_t k3_npy_read(const char *path, k3_npy_t *array, k3_error_t *err)
 {
-    FILE       *file = NULL;
+    FILE       *file;
     k3_status_t status;
+    int         fd;
 
     memset(array, 0, sizeof(*array));
-    status = open_regular(path, &file, err);
-    if (status != K3_OK) {
-        return status;
+    if (k3_file_open(path, &fd, err) != K3_OK) {
+        return err->status;
+    }
+    file = fdopen(fd, "rb");
+    if (file == NULL) {
+        k3_fail(err, K3_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+        close(fd);
+        return err->status;
     }
     status = k3_npy_read_stream(file, path, array, err);
     fclose(file);

@@ -14,7 +14,8 @@ typedef enum k3_npy_type {
     K3_NPY_I64,
     K3_NPY_F32,
     K3_NPY_U8,
-    K3_NPY_U16
+    K3_NPY_U16,
+    K3_NPY_F16
 } k3_npy_type_t;
 
 enum { K3_NPY_DIMS = 4 };

@@ -13,10 +13,10 @@
 #include "harness/base/memory.h"
 #include "harness/base/options.h"
 
-typedef enum routing_kind { UNIFORM, ZIPF, KHOT, LOGNORMAL, HOT_RANK, TRACE } routing_kind_t;
+typedef enum routing_kind { UNIFORM, ZIPF, KHOT, LOGNORMAL, HOT_RANK, TRACE, GATE } routing_kind_t;
 
 static const char *const kind_names[] = {"uniform",  "zipf",  "khot", "lognormal",
-                                         "hot-rank", "trace", NULL};
+                                         "hot-rank", "trace", "gate", NULL};
 
 static const struct {
     const char *form;
@@ -24,7 +24,7 @@ static const struct {
 } kind_forms[] = {
     [UNIFORM] = {"uniform", 0},       [ZIPF] = {"zipf:A", 1},
     [KHOT] = {"khot:N:F", 2},         [LOGNORMAL] = {"lognormal:MAXVIO", 1},
-    [HOT_RANK] = {"hot-rank:R:F", 2},
+    [HOT_RANK] = {"hot-rank:R:F", 2}, [GATE] = {"gate", 0},
 };
 
 /* Words that keep the random numbers of different uses of a seed apart. */
@@ -36,7 +36,8 @@ struct k3_routing {
     uint64_t       rows;
     uint64_t       row_key;
     k3_draw_t      draw;
-    int32_t       *trace; /* [rows][topk] */
+    int32_t       *trace;       /* [steps][rows][topk] */
+    uint64_t       steps, step; /* the one in force */
     uint64_t       assignments;
 };
 
@@ -147,6 +148,7 @@ static k3_status_t create_generator(k3_routing_t *r, const k3_routing_request_t 
         return create_classes(r, q, words, err);
     case UNIFORM:
     case TRACE:
+    case GATE:
         break;
     }
     k3_draw_plain(&r->draw, r->experts);
@@ -158,7 +160,8 @@ static k3_status_t create_generator(k3_routing_t *r, const k3_routing_request_t 
 static k3_status_t check_trace_form(const char *path, const k3_npy_t *a, const k3_routing_t *r,
                                     k3_error_t *err)
 {
-    static const char *const type_names[] = {"int32", "int64", "float32", "uint8", "uint16"};
+    static const char *const type_names[] = {"int32", "int64",  "float32",
+                                             "uint8", "uint16", "float16"};
     uint64_t                 rows;
 
     if (a->type != K3_NPY_I32 && a->type != K3_NPY_I64) {
@@ -231,20 +234,48 @@ static k3_status_t check_trace(const char *path, const k3_npy_t *a, const k3_rou
     return status;
 }
 
+/* The rows asked for of each step. */
 static k3_status_t keep_trace(const k3_npy_t *a, k3_routing_t *r, k3_error_t *err)
 {
-    uint64_t    count = k3_mul(r->rows, r->topk);
-    k3_status_t status = k3_alloc("routing trace", count, sizeof(int32_t), &r->trace, err);
+    uint64_t count = k3_mul(r->rows, r->topk), step = a->shape[a->dims - 2] * r->topk;
 
-    if (status != K3_OK) {
-        return status;
+    r->steps = a->dims == 3 && a->shape[0] > 0 ? a->shape[0] : 1;
+    if (k3_alloc("routing trace", k3_mul(r->steps, count), sizeof(int32_t), &r->trace, err) !=
+        K3_OK) {
+        return err->status;
     }
-    for (uint64_t i = 0; i < count; i++) {
-        r->trace[i] = (int32_t)trace_id(a, i);
-        r->assignments += r->trace[i] >= 0;
+    for (uint64_t s = 0; s < r->steps; s++) {
+        for (uint64_t i = 0; i < count; i++) {
+            int32_t id = (int32_t)trace_id(a, s * step + i);
+
+            r->trace[s * count + i] = id;
+            r->assignments += id >= 0;
+        }
     }
     return K3_OK;
 }
+
+/* --- the gate's own choice ------------------------------------------------------------------- */
+
+static k3_status_t create_gate(k3_routing_t *r, const k3_routing_request_t *q,
+                               const k3_list_t *words, k3_error_t *err)
+{
+    uint64_t count = k3_mul(r->rows, r->topk);
+
+    if (words->count != 1) {
+        return k3_fail(err, K3_ERR_USAGE, "routing: \"%s\": gate takes no values", q->text);
+    }
+    if (q->chosen == NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "routing gate: nothing was chosen (--hidden FILE.npy)");
+    }
+    if (k3_alloc("routing of the gate", count, sizeof(int32_t), &r->trace, err) == K3_OK) {
+        memcpy(r->trace, q->chosen, count * sizeof(int32_t));
+        r->assignments = count;
+    }
+    return err->status;
+}
+
+/* --- a trace --------------------------------------------------------------------------------- */
 
 static k3_status_t create_trace(k3_routing_t *r, const k3_routing_request_t *q, k3_error_t *err)
 {
@@ -297,7 +328,9 @@ static k3_status_t create_kind(k3_routing_t *r, const k3_routing_request_t *q, k
     status = k3_parse_name("routing", words.items[0], kind_names, &kind, err);
     r->kind = (routing_kind_t)kind;
     if (status == K3_OK) {
-        status = r->kind == TRACE ? create_trace(r, q, err) : create_generator(r, q, &words, err);
+        status = r->kind == TRACE  ? create_trace(r, q, err)
+                 : r->kind == GATE ? create_gate(r, q, &words, err)
+                                   : create_generator(r, q, &words, err);
     }
     k3_list_free(&words);
     return status;
@@ -319,6 +352,7 @@ k3_status_t k3_routing_create(const k3_routing_request_t *request, k3_routing_t 
     r->experts = request->experts;
     r->topk = request->topk;
     r->rows = request->rows;
+    r->steps = 1;
     r->row_key = k3_key(request->seed, KEY_ROWS);
     status = create_kind(r, request, err);
     if (status != K3_OK) {
@@ -338,10 +372,27 @@ void k3_routing_destroy(k3_routing_t *routing)
     }
 }
 
-static void trace_row(const k3_routing_t *r, uint64_t row, int32_t *ids)
+uint64_t k3_routing_steps(const k3_routing_t *routing)
 {
+    return routing->steps;
+}
+
+void k3_routing_select(k3_routing_t *routing, uint64_t step)
+{
+    routing->step = step;
+}
+
+bool k3_routing_is_given(const k3_routing_t *routing)
+{
+    return routing->trace != NULL;
+}
+
+static void given_row(const k3_routing_t *r, uint64_t row, int32_t *ids)
+{
+    const int32_t *step = r->trace + r->step * r->rows * r->topk;
+
     for (uint32_t k = 0; k < r->topk; k++) {
-        ids[k] = row < r->rows ? r->trace[row * r->topk + k] : -1;
+        ids[k] = row < r->rows ? step[row * r->topk + k] : -1;
     }
 }
 
@@ -362,7 +413,8 @@ void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids)
         k3_draw_classes(&routing->draw, key, routing->topk, ids);
         break;
     case TRACE:
-        trace_row(routing, row, ids);
+    case GATE:
+        given_row(routing, row, ids);
         break;
     }
 }
@@ -380,13 +432,19 @@ static uint64_t fnv_u32(uint64_t hash, uint32_t word)
 void k3_routing_hash(const k3_routing_t *routing, char text[17])
 {
     /* Top-k goes in first: the same ids cut into other rows are another routing. */
-    uint64_t hash = fnv_u32(UINT64_C(0xcbf29ce484222325), routing->topk);
-    int32_t  ids[K3_TOPK_MAX];
+    uint64_t     hash = fnv_u32(UINT64_C(0xcbf29ce484222325), routing->topk);
+    k3_routing_t at = *routing;
+    int32_t      ids[K3_TOPK_MAX];
 
-    for (uint64_t row = 0; row < routing->rows; row++) {
-        k3_routing_row(routing, row, ids);
-        for (uint32_t k = 0; k < routing->topk; k++) {
-            hash = fnv_u32(hash, (uint32_t)ids[k]);
+    if (routing->steps > 1) {
+        hash = fnv_u32(hash, (uint32_t)routing->steps);
+    }
+    for (at.step = 0; at.step < at.steps; at.step++) {
+        for (uint64_t row = 0; row < routing->rows; row++) {
+            k3_routing_row(&at, row, ids);
+            for (uint32_t k = 0; k < routing->topk; k++) {
+                hash = fnv_u32(hash, (uint32_t)ids[k]);
+            }
         }
     }
     snprintf(text, 17, "%016" PRIx64, hash);

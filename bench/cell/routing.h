@@ -8,8 +8,9 @@
  *   lognormal:M     popularity exp(sigma z_e); sigma is found by bisection so that the expected
  *                   max/mean load over experts, minus 1, is M (MaxVio)
  *   hot-rank:R:F    the experts of rank R get the share F of the assignments
- *   trace:FILE.npy  int32 or int64, [rows, K] or [steps, rows, K] (the first step is used);
- *                   -1: not sent; every other id must be below E and unique in its row
+ *   trace:FILE.npy  int32 or int64, [rows, K] or [steps, rows, K]: iteration i uses step i modulo
+ *                   steps; -1: not sent; every other id must be below E and unique in its row
+ *   gate            what the router itself chose at set-up (cell/gate.h)
  *
  * Where popularity is not uniform a row's K experts are drawn without replacement in proportion to
  * it (for khot and hot-rank each slot first decides hot or cold by F, and moves to the other class
@@ -17,6 +18,7 @@
 #ifndef K3_CELL_ROUTING_H
 #define K3_CELL_ROUTING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "harness/base/status.h"
@@ -29,6 +31,7 @@ typedef struct k3_routing_request {
     uint32_t    experts, topk;
     uint32_t    ranks; /* experts are held in consecutive blocks of experts / ranks (hot-rank) */
     uint64_t    rows;  /* global rows that will be asked for; a trace must have at least as many */
+    const int32_t *chosen; /* gate: [rows][topk], copied */
 } k3_routing_request_t;
 
 /* K3_ERR_USAGE with value and rule; for a trace also file, step, row and value of the first bad
@@ -39,15 +42,23 @@ k3_status_t k3_routing_create(const k3_routing_request_t *request, k3_routing_t 
                               k3_error_t *err);
 void        k3_routing_destroy(k3_routing_t *routing);
 
-/* The topk ids of a global row; -1: not sent (only in traces, also for rows past those asked for).
- * Thread-safe, no allocation. */
+/* Steps of a trace, 1 for all others. The step in force, 0 at first, is what the next function answers for:
+ * one iteration at a time. */
+uint64_t k3_routing_steps(const k3_routing_t *routing);
+void     k3_routing_select(k3_routing_t *routing, uint64_t step);
+
+/* Whether the ids were given, instead of following from text and seed. */
+bool k3_routing_is_given(const k3_routing_t *routing);
+
+/* The topk ids of a global row in the step in force; -1: not sent (only in traces, also for rows past those
+ * asked for). Thread-safe, no allocation. */
 void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids);
 
-/* Hash of the ids of rows [0, rows) as 16 hex digits: the same routing gives the same text,
+/* Hash of the ids of rows [0, rows) of all steps as 16 hex digits: the same routing gives the same text,
  * whatever the machine. `text` holds 17 bytes. */
 void k3_routing_hash(const k3_routing_t *routing, char text[17]);
 
-/* Valid assignments (ids that are not -1) over all rows. */
+/* Valid assignments (ids that are not -1) over all rows of all steps. */
 uint64_t k3_routing_assignments(const k3_routing_t *routing);
 
 #endif

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/cell/checkpoint.h"
+#include "bench/cell/checkpoint_files.h"
 #include "bench/cell/model.h"
 #include "bench/commands/command.h"
 #include "bench/profiles/path.h"
@@ -228,21 +230,50 @@ static json_t *runners_json(void)
     return json_pack("{s:o}", "runners", runner_list_json());
 }
 
+/* The tensors that --weights reads for a model; null where its checkpoints have another layout. */
+static json_t *checkpoint_json(const k3_model_t *m)
+{
+    json_t              *tensors = json_array();
+    k3_checkpoint_need_t need;
+
+    for (unsigned i = 0; i < K3_CHECKPOINT_NEEDS && m->latent_step; i++) {
+        if (k3_checkpoint_need(m, i, &need)) {
+            json_t *shape = json_array();
+
+            for (unsigned d = 0; d < need.dims; d++) {
+                json_array_append_new(shape, json_integer((json_int_t)need.shape[d]));
+            }
+            json_array_append_new(tensors,
+                                  json_pack("{s:s+, s:s, s:o, s:b, s:s}", "name",
+                                            need.of_each_expert ? "experts.M." : "", need.suffix,
+                                            "type", need.type, "shape", shape, "of_each_expert",
+                                            need.of_each_expert, "what", need.what));
+        }
+    }
+    if (!m->latent_step) {
+        json_decref(tensors);
+        return json_null();
+    }
+    return json_pack("{s:s, s:o}", "prefix", K3_CHECKPOINT_LAYERS "N." K3_CHECKPOINT_BLOCK,
+                     "tensors", tensors);
+}
+
 static json_t *models_json(void)
 {
     json_t *rows = json_array();
 
     for (unsigned i = 0; i < k3_model_count(); i++) {
         const k3_model_t *m = k3_model_at(i);
+        json_t *row = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I}", "name",
+                                m->name, "hidden", (int)m->hidden, "latent", (int)m->latent,
+                                "experts", (int)m->experts, "topk", (int)m->topk, "intermediate",
+                                (int)m->intermediate, "shared", (int)m->shared, "expert_bytes",
+                                (json_int_t)k3_model_expert_bytes(m), "shared_bytes",
+                                (json_int_t)k3_model_shared_bytes(m), "dense_bytes",
+                                (json_int_t)k3_model_dense_bytes(m));
 
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I}",
-                                              "name", m->name, "hidden", (int)m->hidden, "latent",
-                                              (int)m->latent, "experts", (int)m->experts, "topk",
-                                              (int)m->topk, "intermediate", (int)m->intermediate,
-                                              "shared", (int)m->shared, "expert_bytes",
-                                              (json_int_t)k3_model_expert_bytes(m), "shared_bytes",
-                                              (json_int_t)k3_model_shared_bytes(m), "dense_bytes",
-                                              (json_int_t)k3_model_dense_bytes(m)));
+        json_object_set_new(row, "checkpoint", checkpoint_json(m));
+        json_array_append_new(rows, row);
     }
     return json_pack("{s:o}", "models", rows);
 }
@@ -314,6 +345,36 @@ static void runners_text(void)
     }
 }
 
+/* One line for each tensor, a column of shapes for each model whose checkpoints are read. */
+static void checkpoint_text(void)
+{
+    char                 text[K3_SAFETENSORS_SHAPE];
+    k3_checkpoint_need_t need;
+
+    printf("\nof a layer N, --weights FILE|DIR[:N] reads from safetensors " K3_CHECKPOINT_LAYERS
+           "N." K3_CHECKPOINT_BLOCK "\n\n%-36s",
+           "tensor (M: each expert)");
+    for (unsigned i = 0; i < k3_model_count(); i++) {
+        if (k3_model_at(i)->latent_step) {
+            printf(" %-17s", k3_model_at(i)->name);
+        }
+    }
+    printf("\n");
+    for (unsigned n = 0; n < K3_CHECKPOINT_NEEDS; n++) {
+        k3_checkpoint_need(k3_model_at(0), n, &need);
+        snprintf(text, sizeof(text), "%s%s", need.of_each_expert ? "experts.M." : "", need.suffix);
+        printf("%-36s", text);
+        for (unsigned i = 0; i < k3_model_count(); i++) {
+            const k3_model_t *m = k3_model_at(i);
+
+            if (m->latent_step && k3_checkpoint_need(m, n, &need)) {
+                printf(" %-17s", k3_safetensors_shape(need.type, need.dims, need.shape, text));
+            }
+        }
+        printf("\n");
+    }
+}
+
 static void models_text(void)
 {
     printf("%-14s %6s %6s %5s %4s %6s %6s %12s %12s %12s\n", "model", "H", "L", "E", "K", "I", "S",
@@ -328,6 +389,7 @@ static void models_text(void)
                k3_table_bytes((double)k3_model_expert_bytes(m) * m->experts, all, sizeof(all)),
                k3_table_bytes((double)k3_model_shared_bytes(m), shared, sizeof(shared)));
     }
+    checkpoint_text();
 }
 
 static void paths_text(void)

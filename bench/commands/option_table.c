@@ -37,9 +37,20 @@ const k3_option_def_t k3_option_defs[] = {
      "equal, ragged, one-empty, all-but-one-empty, rows of each rank (8,0,3,...), or rows of each\n"
      "DP group (then spread over its ranks with padding)",
      CELL},
-    {"routing", "KIND,...", "uniform",
-     "uniform, zipf:A, khot:N:F, lognormal:MAXVIO, hot-rank:R:F, trace:FILE.npy", CELL},
+    {"routing", "KIND,...", NULL,
+     "uniform, zipf:A, khot:N:F, lognormal:MAXVIO, hot-rank:R:F, trace:FILE.npy, or gate (the "
+     "router\n"
+     "decides, on the rows of --hidden); default: gate with --hidden, else uniform",
+     CELL},
     {"seed", "N", "1", "of routing, weights and inputs", CELL},
+    {"weights", "synthetic|FILE|DIR[:LAYER]", "synthetic",
+     "a released Kimi-K3 checkpoint in safetensors: a file, or a folder with its index (see `list\n"
+     "models`); without a layer: the lowest that has experts",
+     CELL},
+    {"hidden", "FILE.npy", NULL,
+     "hidden states that enter the router, [rows, H]: float32 or float16 (rounded to bf16), or\n"
+     "uint16 (bf16 as it is); rows in rank order, the same in every iteration",
+     CELL},
     /* which path and how */
     {"path", "PATH,...", "auto", "auto (what the rule says), fast, fallback", CELL},
     {"path-rule", "NAME,...", "registry", "registry, or a historical rule (see `list paths`)",
@@ -125,6 +136,10 @@ const k3_option_def_t k3_option_defs[] = {
      "run: the record; default: results/local/RUN_ID.json when that folder exists;\n"
      "sweep: the folder of journal, records and logs; default: FILE's name without its ending, in\n"
      "results/local when that folder exists",
+     R},
+    {"dump", "DIR", NULL,
+     "run: write one iteration of the only cell, after the timed ones, as .npy files with a\n"
+     "README: what scripts/verify_dump.py recomputes",
      R},
     {"progress", "auto|off", "auto",
      "run: a progress line on a terminal; sweep: a line for each launch", R},

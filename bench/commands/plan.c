@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "bench/commands/command.h"
+#include "bench/commands/sources.h"
 #include "bench/plan/requests.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"
@@ -45,9 +46,10 @@ static k3_status_t plan_cell(const k3_cell_request_t *request, bool alone, json_
     return err->status;
 }
 
-static k3_status_t plan_all(const k3_options_t *options, json_t *cells, k3_error_t *err)
+static k3_status_t plan_requests(const k3_options_t *options, const k3_sources_t *sources,
+                                 json_t *cells, k3_error_t *err)
 {
-    k3_cell_request_t base = {0};
+    k3_cell_request_t base = {.checkpoint = sources->checkpoint, .hidden = sources->hidden};
     k3_requests_t     requests;
 
     if (k3_requests_create(options, &base, &requests, err) != K3_OK) {
@@ -58,6 +60,17 @@ static k3_status_t plan_all(const k3_options_t *options, json_t *cells, k3_error
     }
     k3_record_refuse_all(cells, err);
     k3_requests_free(&requests);
+    return err->status;
+}
+
+static k3_status_t plan_all(const k3_options_t *options, json_t *cells, k3_error_t *err)
+{
+    k3_sources_t sources;
+
+    if (k3_sources_open(options, &sources, err) == K3_OK) {
+        plan_requests(options, &sources, cells, err);
+        k3_sources_close(&sources);
+    }
     return err->status;
 }
 

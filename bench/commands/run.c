@@ -8,7 +8,9 @@
 #include "bench/commands/command.h"
 #include "bench/commands/fault.h"
 #include "bench/commands/launch.h"
+#include "bench/commands/sources.h"
 #include "bench/plan/requests.h"
+#include "bench/region/dump.h"
 #include "bench/region/measure.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"
@@ -20,6 +22,7 @@ typedef struct run {
     k3_world_t           world;
     k3_options_t        *options;
     k3_requests_t        requests;
+    k3_sources_t         sources;
     k3_region_options_t  region;
     k3_measure_options_t measure;
     k3_weights_t         weights; /* of the last cell */
@@ -127,6 +130,26 @@ static k3_status_t parse_region(run_t *run, k3_error_t *err)
     return K3_OK;
 }
 
+/* A dump is of one cell, and of values that were checked. */
+static k3_status_t parse_dump(run_t *run, k3_error_t *err)
+{
+    const char *dump = k3_options_get(run->options, "dump");
+
+    run->measure.dump = dump;
+    if (dump == NULL) {
+        return K3_OK;
+    }
+    if (run->requests.count > 1) {
+        return k3_fail(err, K3_ERR_USAGE, "dump: %zu cells, a dump is of one", run->requests.count);
+    }
+    if (run->measure.check == K3_CHECK_OFF || run->region.fault.dead_count > 0) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "dump: %s (a dump holds all rows, checked: --check ends or every)",
+                       run->measure.check == K3_CHECK_OFF ? "--check off" : "ranks are to die");
+    }
+    return K3_OK;
+}
+
 /* The record's path: as given, or a new file below results/local where that folder is. */
 static k3_status_t choose_out(run_t *run, k3_error_t *err)
 {
@@ -169,13 +192,16 @@ static k3_status_t prepare(run_t *run, k3_error_t *err)
 {
     k3_cell_request_t base = {.world = (uint32_t)run->world.size, .node_of = run->world.node_of};
 
-    if (check_same(run, err) != K3_OK) {
+    if (check_same(run, err) != K3_OK ||
+        k3_sources_open_all(run->options, &run->world, &run->sources, err) != K3_OK) {
         return err->status;
     }
+    base.checkpoint = run->sources.checkpoint;
+    base.hidden = run->sources.hidden;
     if (parse_measure(run, err) == K3_OK && parse_region(run, err) == K3_OK &&
         parse_transport(run, err) == K3_OK &&
         k3_requests_create(run->options, &base, &run->requests, err) == K3_OK &&
-        run->world.rank == 0) {
+        parse_dump(run, err) == K3_OK && run->world.rank == 0) {
         choose_out(run, err);
     }
     return k3_world_agree(&run->world, err);
@@ -336,7 +362,9 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
 
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
-    if (check_fault(run, cell, err) != K3_OK) {
+    if (check_fault(run, cell, err) != K3_OK ||
+        (run->measure.dump != NULL &&
+         k3_dump_check(cell, &run->world, run->measure.dump, err) != K3_OK)) {
         return err->status;
     }
     *refused = check_memory(run, cell, err) != K3_OK;
@@ -359,6 +387,26 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
 
 /* A cell that cannot be done is a row with a reason; a name that does not exist, or the only cell,
  * ends the command. */
+/* Every rank resolves the cell by itself, some of it from files that hosts may hold differently. */
+static k3_status_t create_cell(const run_t *run, const k3_cell_request_t *request, k3_cell_t *cell,
+                               k3_error_t *err)
+{
+    bool created = k3_cell_create(request, cell, err) == K3_OK;
+
+    if (k3_world_agree(&run->world, err) == K3_OK) {
+        char hash[17];
+
+        k3_routing_hash(cell->routing, hash);
+        if (k3_world_same(&run->world, "cell", cell->key, err) == K3_OK) {
+            k3_world_same(&run->world, "routing", hash, err);
+        }
+    }
+    if (created && err->status != K3_OK) {
+        k3_cell_destroy(cell);
+    }
+    return err->status;
+}
+
 static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_error_t *err)
 {
     k3_error_t  fault = K3_ERROR_INIT;
@@ -368,7 +416,7 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
     k3_work_t   work;
     k3_memory_t memory;
 
-    if (k3_cell_create(request, &cell, &fault) != K3_OK) {
+    if (create_cell(run, request, &cell, &fault) != K3_OK) {
         if (run->alone || fault.status == K3_ERR_USAGE || fault.status == K3_ERR_IO) {
             *err = fault;
             return err->status;
@@ -493,6 +541,7 @@ static k3_status_t report(run_t *run, k3_error_t *err)
 static void close_run(run_t *run)
 {
     k3_weights_destroy(&run->weights);
+    k3_sources_close(&run->sources);
     k3_sync_close(run->sync);
     if (run->fabric != NULL) {
         k3_fabric_close(run->fabric);

@@ -103,6 +103,10 @@ typedef struct k3_engine_ops {
     k3_status_t (*combine)(void *engine, const k3_rows_t *rows, uint16_t *combined,
                            k3_error_t *err);
 
+    /* Another step of the routing is in force: for engines that keep something of the ids from set-up; outside
+     * the timed spans, allocates nothing. NULL: ids come with the rows only. */
+    void (*rerouted)(void *engine);
+
     /* Dispatch, experts and combine in one call, for engines that overlap them; the three above are
      * NULL then. Calls `expert` for each block of rows, on the calling thread, and closes the totals
      * dispatch (last row in) and combine (from the first result sent) itself. NULL: the three. */

@@ -77,6 +77,15 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
     return env->cell->component == K3_COMPONENT_CONTROL ? k3_slab_control_create(e, err) : K3_OK;
 }
 
+static void slab_rerouted(void *engine)
+{
+    slab_engine_t *e = engine;
+
+    if (e->form->rerouted != NULL) {
+        e->form->rerouted(e);
+    }
+}
+
 static k3_status_t slab_dispatch(void *engine, const k3_rows_t *rows, k3_error_t *err)
 {
     slab_engine_t *e = engine;
@@ -127,6 +136,7 @@ const k3_engine_ops_t k3_engine_slab = {
     .name = "slab",
     .create = slab_create,
     .destroy = slab_destroy,
+    .rerouted = slab_rerouted,
     .dispatch = slab_dispatch,
     .expert = slab_expert,
     .combine = slab_combine,

@@ -32,6 +32,9 @@ static void count_group(slab_engine_t *e)
     uint64_t            row = 0, first, count;
     int32_t             ids[K3_TOPK_MAX];
 
+    memset(e->due, 0, e->group_rows * sizeof(*e->due));
+    memset(e->total, 0, c->experts * sizeof(*e->total));
+    memset(e->base, 0, c->experts * sizeof(*e->base));
     for (uint32_t rank = first_rank; rank < first_rank + c->group_ranks; rank++) {
         k3_cell_dispatched(cell, rank, &first, &count);
         for (uint64_t i = 0; i < count; i++, row++) {
@@ -44,6 +47,20 @@ static void count_group(slab_engine_t *e)
                 }
             }
         }
+    }
+}
+
+static void rerouted(slab_engine_t *e)
+{
+    const k3_counted_t *c = &e->counted;
+
+    count_group(e);
+    for (uint32_t x = 0; x < c->experts; x++) {
+        e->target[x] = (slab_target_t){
+            .offset =
+                k3_counted_record_at(c, x % c->local, k3_counted_group(c, e->rank), e->base[x]),
+            .peer = (int)(x / c->local),
+        };
     }
 }
 
@@ -67,14 +84,7 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
         k3_alloc("results due", e->group_rows, sizeof(uint32_t), &e->due, err) != K3_OK) {
         return err->status;
     }
-    count_group(e);
-    for (uint32_t x = 0; x < c->experts; x++) {
-        e->target[x] = (slab_target_t){
-            .offset =
-                k3_counted_record_at(c, x % c->local, k3_counted_group(c, e->rank), e->base[x]),
-            .peer = (int)(x / c->local),
-        };
-    }
+    rerouted(e);
     return K3_OK;
 }
 
@@ -406,4 +416,4 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
     return err->status;
 }
 
-const slab_form_t k3_slab_counted = {plan, alloc, dispatch, expert, combine};
+const slab_form_t k3_slab_counted = {plan, alloc, rerouted, dispatch, expert, combine};

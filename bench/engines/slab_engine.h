@@ -16,6 +16,7 @@ typedef struct slab_engine slab_engine_t;
 typedef struct slab_form {
     uint64_t (*plan)(slab_engine_t *engine); /* fills the geometry; bytes of the block */
     k3_status_t (*alloc)(slab_engine_t *engine, k3_error_t *err);
+    void (*rerouted)(slab_engine_t *engine); /* NULL: keeps nothing of the ids */
     k3_status_t (*dispatch)(slab_engine_t *engine, const k3_rows_t *rows, k3_error_t *err);
     void (*expert)(slab_engine_t *engine, uint32_t local_expert, k3_expert_rows_t *work);
     k3_status_t (*combine)(slab_engine_t *engine, const k3_rows_t *rows, uint16_t *combined,

@@ -374,4 +374,4 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
     return err->status;
 }
 
-const slab_form_t k3_slab_rows = {plan, alloc, dispatch, expert, combine};
+const slab_form_t k3_slab_rows = {plan, alloc, NULL, dispatch, expert, combine};

@@ -4,6 +4,7 @@
 
 #include "bench/plan/counted.h"
 #include "bench/plan/fused.h"
+#include "bench/plan/in_place.h"
 #include "bench/plan/rails.h"
 #include "bench/plan/ranks.h"
 #include "bench/plan/rings.h"
@@ -118,10 +119,12 @@ static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
         m->buffer[K3_BUF_EXPERT_WORK] = k3_expert_work_bytes(&shape);
         m->expert_weights = k3_mul(k3_layout_local_experts(&cell->layout, model),
                                    k3_expert_layout(&shape, NULL, NULL));
+        m->mapped_experts = k3_experts_in_place(cell) ? m->expert_weights : 0;
     }
     if (k3_needs_dense(cell)) {
         m->shared_expert = 3 * h * (end - begin) * 2;
         m->dense_weights = k3_model_dense_bytes(model);
+        m->mapped_dense = k3_dense_in_place_bytes(cell, rank);
         m->buffer[K3_BUF_DENSE_WORK] = k3_dense_bytes(model->experts, h, front);
         if (model->latent_step) {
             m->buffer[K3_BUF_DENSE_WORK] +=
@@ -249,21 +252,29 @@ void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory)
     }
     memory->total = k3_add(memory->total, memory->expert_weights);
     memory->total = k3_add(memory->total, memory->shared_expert + memory->dense_weights);
+    if (cell->hidden != NULL) {
+        memory->hidden = k3_mul(k3_hidden_rows(cell->hidden), (uint64_t)cell->model.hidden * 2);
+        memory->total = k3_add(memory->total, memory->hidden);
+    }
 }
 
 uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
                            uint32_t *ranks)
 {
-    uint64_t    total = 0;
-    k3_memory_t memory;
+    uint64_t whole = k3_model_dense_bytes(&cell->model) + k3_model_shared_bytes(&cell->model);
+    uint64_t total = 0, mapped = 0;
 
     *ranks = 0;
     for (uint32_t r = 0; r < cell->layout.tp; r++) {
         if (real_node_of == NULL || real_node_of[r] == node) {
+            k3_memory_t memory;
+
             k3_memory_plan(cell, r, &memory);
-            total = k3_add(total, memory.total);
+            mapped += memory.mapped_dense;
+            total = k3_add(total, memory.total == K3_TOO_BIG ? K3_TOO_BIG
+                                                             : memory.total - memory.mapped_dense);
             ++*ranks;
         }
     }
-    return total;
+    return k3_add(total, mapped < whole ? mapped : whole);
 }

@@ -34,7 +34,11 @@ typedef struct k3_memory {
                         barrier */
     uint64_t engine; /* other memory of the engine */
     uint64_t expert_weights, shared_expert, dense_weights;
-    uint64_t total; /* K3_TOO_BIG when it does not fit in 64 bits */
+    uint64_t hidden; /* given rows, as bf16: all of the file */
+    /* Of the weights: read where they lie in a mapped file. These pages are not allocated; those of dense
+     * tensors are the same for all ranks of a node. */
+    uint64_t mapped_experts, mapped_dense;
+    uint64_t total; /* mapped pages too; K3_TOO_BIG when it does not fit in 64 bits */
 } k3_memory_t;
 
 extern const char *const k3_buffer_names[];
@@ -56,8 +60,8 @@ bool k3_needs_dense(const k3_cell_t *cell);
 
 void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory);
 
-/* Bytes of all ranks on a real node together; real_node_of NULL: all ranks. *ranks is how many they
- * are. */
+/* Bytes of all ranks on a real node together, pages that they share counted once; real_node_of NULL: all
+ * ranks. *ranks is how many they are. */
 uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
                            uint32_t *ranks);
 

@@ -376,46 +376,6 @@ static k3_status_t refuse_engine(const k3_cell_t *cell, k3_error_t *err)
     return K3_OK;
 }
 
-static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
-{
-    k3_routing_request_t routing = {
-        .text = text_or(q->routing, "uniform"),
-        .seed = q->seed,
-        .experts = cell->model.experts,
-        .topk = cell->model.topk,
-        .ranks = cell->layout.tp,
-        .rows = cell->layout.rows_global,
-    };
-
-    if (strlen(routing.text) >= sizeof(cell->routing_text)) {
-        return k3_fail(err, K3_ERR_USAGE, "routing: the text is longer than %zu characters",
-                       sizeof(cell->routing_text) - 1);
-    }
-    snprintf(cell->routing_text, sizeof(cell->routing_text), "%s", routing.text);
-    return k3_routing_create(&routing, &cell->routing, err);
-}
-
-/* What packed buffers must hold, counted for all ranks in one pass over the rows. */
-static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
-{
-    uint32_t local = k3_layout_local_experts(&cell->layout, &cell->model);
-    int32_t  ids[K3_TOPK_MAX];
-
-    if (k3_alloc("rows that arrive", cell->layout.ep, sizeof(uint64_t), (void **)&cell->arriving,
-                 err) != K3_OK) {
-        return err->status;
-    }
-    for (uint64_t row = 0; row < cell->layout.rows_global; row++) {
-        k3_routing_row(cell->routing, row, ids);
-        for (uint32_t k = 0; k < cell->model.topk; k++) {
-            if (ids[k] >= 0) {
-                cell->arriving[(uint32_t)ids[k] / local]++;
-            }
-        }
-    }
-    return K3_OK;
-}
-
 /* --- key ------------------------------------------------------------------------------------- */
 
 const char *k3_short_text(const char *text, char *space)
@@ -451,17 +411,6 @@ static const char *nodes_text(const k3_cell_t *cell, char text[K3_SHORT_TEXT_MAX
     return text;
 }
 
-/* What a generator draws follows from its text and the seed; what a file holds does not. */
-static const char *trace_text(const k3_cell_t *cell, char text[24])
-{
-    text[0] = '\0';
-    if (strncmp(cell->routing_text, "trace:", 6) == 0) {
-        text[0] = '#';
-        k3_routing_hash(cell->routing, text + 1);
-    }
-    return text;
-}
-
 /* Only what differs from the path's own variant: equal work keeps equal keys. */
 static const char *shared_text(const k3_cell_t *cell)
 {
@@ -475,16 +424,17 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
 {
     const k3_layout_t *l = &cell->layout;
     char               space[K3_SHORT_TEXT_MAX], nodes[K3_SHORT_TEXT_MAX], trace[24];
+    char               source[K3_SHORT_TEXT_MAX];
 
     snprintf(cell->skew_text, sizeof(cell->skew_text), "%s",
              k3_short_text(text_or(q->skew, "equal"), space));
     snprintf(cell->key, sizeof(cell->key),
              "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/"
-             "q%u.%s.%s%s%s/%s%s",
+             "q%u.%s.%s%s%s/%s%s%s",
              cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp,
              l->dp, l->cp, l->ep, cell->nodes, nodes_text(cell, nodes),
              (unsigned long long)l->tokens, (unsigned long long)cell->max_tokens, cell->skew_text,
-             k3_short_text(cell->routing_text, space), trace_text(cell, trace),
+             k3_short_text(cell->routing_text, space), k3_cell_trace_text(cell, trace),
              (unsigned long long)cell->seed, cell->path.rule->name,
              cell->path.fast ? "fast" : "fallback", cell->runner->name,
              k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
@@ -493,7 +443,7 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
              : cell->signal_op == K3_SIGNAL_WRITE        ? ".write"
                                                          : ".add",
              cell->zero_copy ? ".zerocopy" : "", k3_component_names[cell->component],
-             shared_text(cell));
+             shared_text(cell), k3_cell_source_text(cell, source));
 }
 
 k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err)
@@ -507,7 +457,7 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
         resolve_limits(request, cell, err) != K3_OK || refuse_engine(cell, err) != K3_OK ||
         k3_shared_resolve(request, cell, err) != K3_OK ||
         k3_cell_resolve_transfer(request, cell, err) != K3_OK ||
-        resolve_routing(request, cell, err) != K3_OK || count_arriving(cell, err) != K3_OK) {
+        k3_cell_resolve_source(request, cell, err) != K3_OK) {
         k3_cell_destroy(cell);
         return err->status;
     }

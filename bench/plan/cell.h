@@ -9,6 +9,7 @@
 #include "bench/cell/layout.h"
 #include "bench/cell/model.h"
 #include "bench/cell/routing.h"
+#include "bench/cell/source.h"
 #include "bench/profiles/path.h"
 #include "bench/profiles/profile.h"
 #include "bench/profiles/runner.h"
@@ -35,45 +36,49 @@ extern const char *const k3_shared_names[]; /* "none", "replicated", "sharded", 
 
 /* As the options gave it. Texts must outlive the call only. 0 and NULL: default. */
 typedef struct k3_cell_request {
-    uint32_t    world;          /* ranks of the launch; 0 for `plan` */
-    const int  *node_of;        /* [world] real nodes; NULL: blocks of ranks_per_node */
-    uint32_t    ranks_per_node; /* used when node_of is NULL; 0: 8 */
-    uint64_t    nodes_as;       /* split into so many virtual nodes; 0: as found */
-    const char *model, *backend, *generation;
-    uint64_t    tp, dp, cp, ep;
-    uint64_t    tokens, max_tokens;
-    const char *skew, *routing;
-    uint64_t    seed;
-    const char *path, *path_rule, *runner;
-    const char *dispatch_dtype, *combine_dtype;
-    const char *shared;         /* "auto", or a name of k3_shared_names but for "none" */
-    const char *shared_overlap; /* "off", "on" */
-    uint64_t    qps;            /* 0: auto */
-    const char *fabric;
-    const char *signal, *on_timeout; /* NULL, "auto": the profile's */
-    const char *zero_copy;           /* NULL: off */
-    bool        p2p;
-    const char *component;
+    uint32_t               world;          /* ranks of the launch; 0 for `plan` */
+    const int             *node_of;        /* [world] real nodes; NULL: blocks of ranks_per_node */
+    uint32_t               ranks_per_node; /* used when node_of is NULL; 0: 8 */
+    uint64_t               nodes_as;       /* split into so many virtual nodes; 0: as found */
+    const char            *model, *backend, *generation;
+    uint64_t               tp, dp, cp, ep;
+    uint64_t               tokens, max_tokens;
+    const char            *skew, *routing;
+    uint64_t               seed;
+    const char            *path, *path_rule, *runner;
+    const char            *dispatch_dtype, *combine_dtype;
+    const char            *shared;         /* "auto", or a name of k3_shared_names but for "none" */
+    const char            *shared_overlap; /* "off", "on" */
+    uint64_t               qps;            /* 0: auto */
+    const char            *fabric;
+    const char            *signal, *on_timeout; /* NULL, "auto": the profile's */
+    const char            *zero_copy;           /* NULL: off */
+    bool                   p2p;
+    const char            *component;
+    const k3_checkpoint_t *checkpoint; /* NULL: synthetic weights; both outlive the cell */
+    const k3_hidden_t     *hidden;     /* NULL: synthetic rows */
 } k3_cell_request_t;
 
 enum { K3_CELL_KEY_MAX = 640, K3_TEXT_MAX = 256, K3_SHORT_TEXT_MAX = 64 };
 
 typedef struct k3_cell {
-    char                key[K3_CELL_KEY_MAX]; /* equal keys: the same work */
-    k3_model_t          model;
-    k3_layout_t         layout;
-    const k3_profile_t *profile;
-    k3_generation_t     generation;
-    k3_path_t           path;
-    const k3_runner_t  *runner;
-    k3_format_t         dispatch_format, combine_format;
-    k3_shared_t         shared;
-    bool                shared_overlap; /* between the sends of the dispatch and its wait */
-    k3_routing_t       *routing;        /* owned */
-    char                routing_text[K3_TEXT_MAX];
-    char                skew_text[K3_SHORT_TEXT_MAX]; /* by k3_short_text */
-    uint64_t           *arriving; /* [ep], owned: (row, expert) pairs of each block of experts */
-    uint64_t            seed;
+    char                   key[K3_CELL_KEY_MAX]; /* equal keys: the same work */
+    k3_model_t             model;
+    k3_layout_t            layout;
+    const k3_profile_t    *profile;
+    k3_generation_t        generation;
+    k3_path_t              path;
+    const k3_runner_t     *runner;
+    k3_format_t            dispatch_format, combine_format;
+    k3_shared_t            shared;
+    bool                   shared_overlap; /* between the sends of the dispatch and its wait */
+    k3_routing_t          *routing;        /* owned */
+    char                   routing_text[K3_TEXT_MAX];
+    char                   skew_text[K3_SHORT_TEXT_MAX]; /* by k3_short_text */
+    uint64_t              *arriving; /* [ep], owned: (row, expert) pairs of each block of experts */
+    uint64_t               seed;
+    const k3_checkpoint_t *checkpoint; /* of the request */
+    const k3_hidden_t     *hidden;
     uint64_t       max_tokens; /* M: bound of rows that one rank dispatches, as buffers are sized */
     k3_qp_choice_t qps;
     k3_fabric_type_t fabric;
@@ -103,6 +108,11 @@ const char *k3_short_text(const char *text, char *space);
 
 /* The global rows that `rank` dispatches: its own on the fast path, all on the fallback. */
 void k3_cell_dispatched(const k3_cell_t *cell, uint32_t rank, uint64_t *first, uint64_t *count);
+
+static inline k3_source_t k3_cell_source(const k3_cell_t *cell)
+{
+    return (k3_source_t){&cell->model, cell->seed, cell->checkpoint, cell->hidden};
+}
 
 /* Rank and local index of the owner of an expert (for moe_tp == 1). */
 static inline uint32_t k3_cell_owner(const k3_cell_t *cell, uint32_t expert)

@@ -8,4 +8,12 @@
 k3_status_t k3_cell_resolve_transfer(const k3_cell_request_t *request, k3_cell_t *cell,
                                      k3_error_t *err);
 
+/* cell_source.c; after layout and component: weights, rows and routing. */
+k3_status_t k3_cell_resolve_source(const k3_cell_request_t *request, k3_cell_t *cell,
+                                   k3_error_t *err);
+
+/* What the key says of ids that were given, and of weights and rows from files; "": nothing. */
+const char *k3_cell_trace_text(const k3_cell_t *cell, char text[24]);
+const char *k3_cell_source_text(const k3_cell_t *cell, char text[K3_SHORT_TEXT_MAX]);
+
 #endif

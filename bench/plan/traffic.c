@@ -195,31 +195,110 @@ static k3_status_t sum_origins(totals_t *t, k3_error_t *err)
     return K3_OK;
 }
 
-k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
+/* The step of the routing in force. */
+static k3_status_t plan_step(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
 {
     totals_t t = {.cell = cell, .work = work};
 
     memset(work, 0, sizeof(*work));
-    work->rows_global = cell->layout.rows_global;
-    work->rows_padding = cell->layout.rows_padding;
-    work->dispatches =
-        cell->profile->copy != K3_COPY_NONE && cell->profile->copy != K3_COPY_REPLICATE;
     if (k3_alloc("rows of each expert", cell->model.experts, sizeof(uint64_t),
                  (void **)&t.expert_rows, err) == K3_OK &&
         k3_alloc("rows of each rank", cell->layout.tp, sizeof(uint64_t), (void **)&t.rank_rows,
                  err) == K3_OK &&
         sum_origins(&t, err) == K3_OK) {
-        work->dispatch_ratio =
-            work->rows_global > 0 ? (double)work->rows_dispatched / (double)work->rows_global : 0.0;
         work->imbalance_expert = imbalance(t.expert_rows, cell->model.experts);
-        work->has_imbalance_expert = work->assignments > 0;
-        work->has_imbalance_rank = work->assignments > 0 && work->dispatches;
-        work->imbalance_rank =
-            work->has_imbalance_rank ? imbalance(t.rank_rows, cell->layout.tp) : 0.0;
+        work->imbalance_rank = imbalance(t.rank_rows, cell->layout.tp);
         work->has_imbalance_qp = t.qp_lanes > 0;
         work->imbalance_qp = t.qp_sum > 0.0 ? t.qp_max * (double)t.qp_lanes / t.qp_sum : 1.0;
     }
     k3_free(t.rank_rows);
     k3_free(t.expert_rows);
+    return err->status;
+}
+
+static void add_sums(k3_traffic_sum_t *sum, const k3_traffic_sum_t *step)
+{
+    bool unknown =
+        sum->doorbells == K3_DOORBELLS_UNKNOWN || step->doorbells == K3_DOORBELLS_UNKNOWN;
+
+    sum->messages += step->messages;
+    sum->signals += step->signals;
+    sum->doorbells = unknown ? K3_DOORBELLS_UNKNOWN : sum->doorbells + step->doorbells;
+    sum->payload += step->payload;
+    sum->wire += step->wire;
+    sum->payload_remote += step->payload_remote;
+    sum->wire_remote += step->wire_remote;
+    sum->payload_network += step->payload_network;
+    sum->wire_network += step->wire_network;
+    sum->lanes += step->lanes;
+}
+
+static void add_step(k3_work_t *work, const k3_work_t *step)
+{
+    work->rows_dispatched += step->rows_dispatched;
+    work->assignments += step->assignments;
+    work->dedup_rows += step->dedup_rows;
+    work->imbalance_expert += step->imbalance_expert;
+    work->imbalance_rank += step->imbalance_rank;
+    work->imbalance_qp += step->imbalance_qp;
+    work->has_imbalance_qp |= step->has_imbalance_qp;
+    for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
+        add_sums(&work->sum[t], &step->sum[t]);
+    }
+}
+
+/* To the mean over n steps, counts to the nearest. */
+static void mean_of_steps(k3_work_t *work, uint64_t n)
+{
+    uint64_t *counts[] = {&work->rows_dispatched, &work->assignments, &work->dedup_rows};
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        *counts[i] = (*counts[i] + n / 2) / n;
+    }
+    for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
+        k3_traffic_sum_t *s = &work->sum[t];
+        uint64_t         *sums[] = {
+                    &s->messages,       &s->signals,     &s->doorbells,       &s->payload,      &s->wire,
+                    &s->payload_remote, &s->wire_remote, &s->payload_network, &s->wire_network, &s->lanes};
+
+        for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+            *sums[i] = *sums[i] == K3_DOORBELLS_UNKNOWN ? *sums[i] : (*sums[i] + n / 2) / n;
+        }
+    }
+    work->imbalance_expert /= (double)n;
+    work->imbalance_rank /= (double)n;
+    work->imbalance_qp /= (double)n;
+}
+
+static void finish_work(const k3_cell_t *cell, k3_work_t *work)
+{
+    work->rows_global = cell->layout.rows_global;
+    work->rows_padding = cell->layout.rows_padding;
+    work->dispatches =
+        cell->profile->copy != K3_COPY_NONE && cell->profile->copy != K3_COPY_REPLICATE;
+    work->dispatch_ratio =
+        work->rows_global > 0 ? (double)work->rows_dispatched / (double)work->rows_global : 0.0;
+    work->has_imbalance_expert = work->assignments > 0;
+    work->has_imbalance_rank = work->assignments > 0 && work->dispatches;
+    work->imbalance_rank = work->has_imbalance_rank ? work->imbalance_rank : 0.0;
+}
+
+k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
+{
+    uint64_t  steps = k3_routing_steps(cell->routing);
+    k3_work_t step;
+
+    memset(work, 0, sizeof(*work));
+    for (uint64_t s = 0; s < steps && err->status == K3_OK; s++) {
+        k3_routing_select(cell->routing, s);
+        if (plan_step(cell, &step, err) == K3_OK) {
+            add_step(work, &step);
+        }
+    }
+    k3_routing_select(cell->routing, 0);
+    if (err->status == K3_OK) {
+        mean_of_steps(work, steps);
+        finish_work(cell, work);
+    }
     return err->status;
 }

@@ -71,7 +71,7 @@ typedef struct k3_work {
     k3_traffic_sum_t sum[K3_TRAFFIC_COUNT];
 } k3_work_t;
 
-/* Streams over all origins. */
+/* Streams over all origins. Of a routing with several steps: the means over them, counts rounded. */
 k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "bench/region/collect.h"
+#include "bench/region/dump.h"
 #include "bench/region/sampler.h"
 #include "harness/base/memory.h"
 
@@ -265,6 +266,7 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
         calls = k3_alloc_calls();
         k3_sampler_iterate(s);
         out->timed_allocations += k3_alloc_calls() - calls;
+        s->region->booked[(s->payload - 1) % k3_routing_steps(s->region->cell->routing)]++;
         if (s->trapped.status != K3_OK) {
             break;
         }
@@ -312,6 +314,25 @@ static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err
     return k3_world_agree(s->region->world, err);
 }
 
+/* One more iteration, after all that was measured: what the experts get is kept, all rows are checked, and
+ * its values are written. */
+static k3_status_t dump(k3_sampler_t *s, k3_error_t *err)
+{
+    k3_region_t *r = s->region;
+    k3_capture_t capture;
+
+    k3_capture_open(r, &capture, err);
+    if (k3_world_agree(r->world, err) == K3_OK) {
+        r->capture = &capture;
+        k3_sampler_iterate(s);
+        r->capture = NULL;
+        k3_verify_all(&s->verify, s->payload - 1);
+        k3_dump_write(&s->verify, &capture, s->payload - 1, s->options->dump, err);
+    }
+    k3_capture_close(&capture);
+    return err->status;
+}
+
 k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
                        k3_measurement_t *out, k3_error_t *err)
 {
@@ -335,9 +356,12 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
     if (err->status == K3_OK && s.trapped.status == K3_OK) {
         out->checked = options->check != K3_CHECK_OFF;
         k3_watchdog_tick("gathering the results", 0);
-        k3_verify_merge(&s.verify, &out->check);
-        if (k3_collect(region, s.local, s.overlap, out, err) == K3_OK) {
-            judge(&s, out, err);
+        if (k3_collect(region, s.local, s.overlap, out, err) == K3_OK &&
+            judge(&s, out, err) == K3_OK && options->dump != NULL) {
+            dump(&s, err);
+        }
+        if (err->status == K3_OK) {
+            k3_verify_merge(&s.verify, &out->check);
         }
     }
     sampler_free(&s);

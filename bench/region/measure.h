@@ -26,6 +26,7 @@ typedef struct k3_measure_options {
     bool            accounting;  /* of the queue pairs, as the region was made */
     k3_sync_t      *sync;        /* the global clock; NULL: no spans */
     const char     *start_reason;  /* why iterations begin as they do; for the record */
+    const char     *dump;          /* folder that one more iteration is written to; NULL: none */
     bool            may_fall_back; /* to a barrier, when many common starts are missed */
 } k3_measure_options_t;
 

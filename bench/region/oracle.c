@@ -96,8 +96,7 @@ k3_status_t k3_oracle_create(const k3_cell_t *cell, bool stand_in, k3_oracle_t *
     o->stand_in = stand_in;
     o->batch = batch_size(cell);
     o->width = max_u32(max_u32(m->hidden, m->latent), max_u32(m->shared, m->experts));
-    o->dense.model = m;
-    o->dense.seed = cell->seed;
+    o->dense.source = k3_cell_source(cell);
     k3_oracle_limits(cell, stand_in, &o->limits);
     if (allocate(o, err) != K3_OK ||
         k3_oracle_combine_create(cell, stand_in, o->batch, &o->combine, err) != K3_OK) {
@@ -302,8 +301,8 @@ static void check_x(k3_oracle_t *o)
         }
         memset(o->want, 0, n * sizeof(float));
         for (uint32_t a = 0; a < cell->layout.attn_tp; a++) {
-            k3_input_partial(o->model, cell->seed, o->rows[i]->payload, o->rows[i]->row, a,
-                             cell->layout.attn_tp, o->bits);
+            k3_source_partial(&o->dense.source, o->rows[i]->payload, o->rows[i]->row, a,
+                              cell->layout.attn_tp, o->bits);
             for (size_t j = 0; j < n; j++) {
                 o->want[j] += k3_oracle_bf16_value(o->bits[j]);
             }
@@ -438,7 +437,7 @@ static void norm_row(k3_oracle_t *o, const uint16_t *combined, float *out)
 
     k3_oracle_bf16_row(combined, n, out);
     rms = rms_of(out, n);
-    k3_tensor_row(o->model, o->cell->seed, K3_TENSOR_LATENT_NORM, 0, 0, (uint32_t)n, o->bits);
+    k3_source_tensor_row(&o->dense.source, K3_TENSOR_LATENT_NORM, 0, 0, (uint32_t)n, o->bits);
     for (size_t i = 0; i < n; i++) {
         out[i] = (float)k3_oracle_round_bf16((double)out[i] / sqrt(rms * rms + norm_eps) *
                                              (double)k3_oracle_bf16_value(o->bits[i]));

@@ -1,5 +1,5 @@
 /* The independent answer. Shares with the measured code only the definition of the inputs
- * (region/inputs.h) and the numbers of the recipe; codecs and arithmetic are its own, scalar, f64
+ * (cell/inputs.h) and the numbers of the recipe; codecs and arithmetic are its own, scalar, f64
  * (f32 where a recipe sums in f32), and it models every rounding point of recipe and profile.
  *
  * A row is checked stage by stage, each stage from the measured values of the one before, so that a

@@ -55,8 +55,9 @@ uint32_t k3_oracle_slices(const k3_cell_t *cell)
 
 static k3_status_t allocate(k3_oracle_combine_t *c, k3_error_t *err)
 {
-    uint64_t latent = c->cell->model.latent, rows = c->max_rows;
-    uint64_t pairs = rows * c->cell->model.topk;
+    uint64_t    latent = c->cell->model.latent, rows = c->max_rows;
+    uint64_t    pairs = rows * c->cell->model.topk;
+    k3_source_t source;
 
     if (k3_alloc("oracle: rows", rows * latent, sizeof(float), &c->x, err) != K3_OK ||
         k3_alloc("oracle: results", pairs * c->slices, latent * 2, &c->y, err) != K3_OK ||
@@ -71,8 +72,8 @@ static k3_status_t allocate(k3_oracle_combine_t *c, k3_error_t *err)
     if (c->stand_in || c->rule == K3_RULE_NOTHING) {
         return K3_OK;
     }
-    return k3_oracle_expert_create(&c->cell->model, c->cell->seed, &c->cell->runner->recipe,
-                                   c->max_rows, &c->expert, err);
+    source = k3_cell_source(c->cell);
+    return k3_oracle_expert_create(&source, &c->cell->runner->recipe, c->max_rows, &c->expert, err);
 }
 
 k3_status_t k3_oracle_combine_create(const k3_cell_t *cell, bool stand_in, uint32_t max_rows,
@@ -130,6 +131,7 @@ static k3_oracle_key_t key_of(const k3_oracle_combine_t *c, const k3_measured_ro
     bool               ranks = sums_at_experts(c);
     const uint64_t     words[] = {
             cell->seed,
+        cell->checkpoint != NULL ? k3_checkpoint_identity(cell->checkpoint) : 0,
             m->latent,
             m->experts,
             m->topk,

@@ -65,8 +65,8 @@ void k3_oracle_dense_run(k3_oracle_dense_t *dense, k3_tensor_t tensor, k3_oracle
     size_t columns = part.column_end - part.column_begin;
 
     for (uint32_t r = part.row_begin; r < part.row_end && n > 0; r++) {
-        k3_tensor_row(dense->model, dense->seed, tensor, r, part.column_begin, part.column_end,
-                      dense->bits);
+        k3_source_tensor_row(&dense->source, tensor, r, part.column_begin, part.column_end,
+                             dense->bits);
         k3_oracle_bf16_row(dense->bits, columns, dense->row);
         for (size_t i = 0; i < n; i++) {
             out[i * stride + (r - part.row_begin)] =

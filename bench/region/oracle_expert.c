@@ -8,8 +8,8 @@
  * 32 of them. The scale goes on the sum of 32 products, which the codes' few bits keep nearly
  * exact. */
 struct k3_oracle_expert {
+    k3_source_t        source;
     const k3_model_t  *model;
-    uint64_t           seed;
     const k3_recipe_t *recipe;
     float              pair[256][2]; /* values of the two E2M1 codes in a byte, low nibble first */
     float              e4m3[256];
@@ -30,10 +30,11 @@ static void fill_tables(k3_oracle_expert_t *work)
     }
 }
 
-k3_status_t k3_oracle_expert_create(const k3_model_t *model, uint64_t seed,
-                                    const k3_recipe_t *recipe, uint32_t max_rows,
-                                    k3_oracle_expert_t **expert_p, k3_error_t *err)
+k3_status_t k3_oracle_expert_create(const k3_source_t *source, const k3_recipe_t *recipe,
+                                    uint32_t max_rows, k3_oracle_expert_t **expert_p,
+                                    k3_error_t *err)
 {
+    const k3_model_t *model = source->model;
     uint64_t width = model->latent > model->intermediate ? model->latent : model->intermediate;
     uint64_t inter = (uint64_t)max_rows * model->intermediate;
     k3_oracle_expert_t *work;
@@ -42,8 +43,8 @@ k3_status_t k3_oracle_expert_create(const k3_model_t *model, uint64_t seed,
         return err->status;
     }
     work = *expert_p;
+    work->source = *source;
     work->model = model;
-    work->seed = seed;
     work->recipe = recipe;
     fill_tables(work);
     if (k3_alloc("oracle: packed row", width, 1, &work->packed, err) != K3_OK ||
@@ -80,8 +81,8 @@ static void load_row(k3_oracle_expert_t *work, uint32_t expert, k3_expert_matrix
 {
     uint32_t n = end - begin;
 
-    k3_expert_row(work->model, work->seed, expert, matrix, row, begin, end, work->packed,
-                  work->packed_scale);
+    k3_source_expert_row(&work->source, expert, matrix, row, begin, end, work->packed,
+                         work->packed_scale);
     if (work->model->weights == K3_WEIGHT_MXFP4) {
         for (uint32_t i = 0; i < n / 2; i++) {
             memcpy(work->codes + 2 * (size_t)i, work->pair[work->packed[i]], sizeof(work->pair[0]));

@@ -3,7 +3,7 @@
 #ifndef K3_REGION_ORACLE_INTERNAL_H
 #define K3_REGION_ORACLE_INTERNAL_H
 
-#include "bench/region/inputs.h"
+#include "bench/cell/source.h"
 #include "bench/region/oracle.h"
 
 /* --- oracle_dense.c: sums and dense layers --------------------------------------------------- */
@@ -15,10 +15,9 @@ double k3_oracle_dot(const float *a, const float *b, size_t n);
 double k3_oracle_activate(k3_activation_t activation, double gate, double up);
 
 typedef struct k3_oracle_dense {
-    const k3_model_t *model;
-    uint64_t          seed;
-    uint16_t         *bits; /* one row of a tensor */
-    float            *row;
+    k3_source_t source;
+    uint16_t   *bits; /* one row of a tensor */
+    float      *row;
 } k3_oracle_dense_t;
 
 typedef struct k3_oracle_part { /* of a tensor */
@@ -35,9 +34,9 @@ void k3_oracle_dense_run(k3_oracle_dense_t *dense, k3_tensor_t tensor, k3_oracle
 
 typedef struct k3_oracle_expert k3_oracle_expert_t;
 
-k3_status_t k3_oracle_expert_create(const k3_model_t *model, uint64_t seed,
-                                    const k3_recipe_t *recipe, uint32_t max_rows,
-                                    k3_oracle_expert_t **expert_p, k3_error_t *err);
+k3_status_t k3_oracle_expert_create(const k3_source_t *source, const k3_recipe_t *recipe,
+                                    uint32_t max_rows, k3_oracle_expert_t **expert_p,
+                                    k3_error_t *err);
 void        k3_oracle_expert_destroy(k3_oracle_expert_t *expert);
 
 /* The slice [begin, end) of the intermediate dimension of one expert, applied to n rows that the

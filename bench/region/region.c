@@ -1,6 +1,7 @@
 /* One iteration of the region, phase by phase. */
 #include <string.h>
 
+#include "bench/region/dump.h"
 #include "bench/region/region_internal.h"
 
 /* --- router and projections ------------------------------------------------------------------ */
@@ -76,6 +77,9 @@ static void run_expert(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *
 
     if (work->count == 0) {
         return;
+    }
+    if (r->capture != NULL) {
+        k3_capture_rows(r->capture, r->weights->first + expert, work);
     }
     if (r->stand_in) {
         stand_in(r, expert, work);

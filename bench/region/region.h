@@ -47,7 +47,8 @@ typedef struct k3_region {
     uint64_t     *cp_share, *sum_share; /* [cp] units: rows gathered, sums scattered back */
     k3_weights_t *weights;              /* of the caller */
     void         *buffer[K3_BUF_COUNT];
-    int32_t      *routed_ids;              /* [front rows][K] of the routing, computed at set-up */
+    int32_t      *routed_ids;              /* [front rows][K] of the routing's step in force */
+    uint64_t     *booked;                  /* [steps] timed iterations of each step */
     uint64_t      rows;                    /* front rows that are real */
     uint64_t      group_rows, group_slots; /* of the attention group, without / with padding */
     uint64_t      kept;     /* rows from the sums on: all front rows, or those of the cp index */
@@ -63,8 +64,9 @@ typedef struct k3_region {
     bool          stand_in;        /* the component's experts are y = x * factor */
     float        *factors;         /* [local experts] */
     unsigned      pairs;           /* dispatches of an iteration that are booked */
-    k3_sync_t    *sync;            /* iterations begin at a common start; NULL: behind a barrier */
-    double        late_us;         /* how much later this rank began the last one */
+    struct k3_capture *capture;    /* what the experts get is kept (region/dump.h); NULL: not */
+    k3_sync_t         *sync;       /* iterations begin at a common start; NULL: behind a barrier */
+    double             late_us;    /* how much later this rank began the last one */
 
     /* Where the values of the last iteration lie; NULL: the component does not make them. */
     uint16_t *x, *latent, *combined, *y, *restored;
@@ -94,7 +96,7 @@ k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
                              k3_error_t *err);
 void        k3_region_destroy(k3_region_t *region);
 
-/* Writes the inputs of an iteration; not timed. */
+/* Writes the inputs of an iteration, and puts its step of the routing in force; not timed. */
 void k3_region_fill(k3_region_t *region, uint64_t payload);
 
 /* One iteration, begun by all ranks together; afterwards region->spans holds its times. */

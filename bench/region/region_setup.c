@@ -1,7 +1,7 @@
 /* Set-up and tear-down of the region of one rank, and the inputs of an iteration. */
 #include <string.h>
 
-#include "bench/region/inputs.h"
+#include "bench/cell/inputs.h"
 #include "bench/region/region_internal.h"
 #include "harness/base/memory.h"
 
@@ -79,24 +79,54 @@ static void fill_context(k3_region_t *r)
     }
 }
 
-static k3_status_t fill_routing(k3_region_t *r, k3_error_t *err)
+/* The rows that pass the router of this rank. */
+static uint64_t front_rows(const k3_region_t *r, uint64_t *first)
 {
-    uint32_t topk = r->cell->model.topk;
-    uint64_t first, count;
+    uint64_t count;
 
-    k3_cell_dispatched(r->cell, (uint32_t)r->world->rank, &first, &count);
+    k3_cell_dispatched(r->cell, (uint32_t)r->world->rank, first, &count);
     if (!r->cell->path.fast) {
-        first = 0;
+        *first = 0;
         count = r->cell->layout.rows_global;
     }
-    r->rows = count;
-    if (k3_alloc("routing", count, topk * sizeof(int32_t), &r->routed_ids, err) != K3_OK) {
+    return count;
+}
+
+static void fill_ids(k3_region_t *r)
+{
+    uint64_t first;
+
+    r->rows = front_rows(r, &first);
+    for (uint64_t i = 0; i < r->rows; i++) {
+        k3_routing_row(r->cell->routing, first + i, r->routed_ids + i * r->cell->model.topk);
+    }
+}
+
+static k3_status_t alloc_routing(k3_region_t *r, k3_error_t *err)
+{
+    uint64_t first;
+
+    if (k3_alloc("routing", front_rows(r, &first), r->cell->model.topk * sizeof(int32_t),
+                 &r->routed_ids, err) != K3_OK ||
+        k3_alloc("iterations of each step", k3_routing_steps(r->cell->routing), sizeof(uint64_t),
+                 &r->booked, err) != K3_OK) {
         return err->status;
     }
-    for (uint64_t i = 0; i < count; i++) {
-        k3_routing_row(r->cell->routing, first + i, r->routed_ids + i * topk);
-    }
+    fill_ids(r);
     return K3_OK;
+}
+
+static void choose_step(k3_region_t *r, uint64_t payload)
+{
+    uint64_t steps = k3_routing_steps(r->cell->routing);
+
+    if (steps > 1) {
+        k3_routing_select(r->cell->routing, payload % steps);
+        fill_ids(r);
+        if (r->ops->rerouted != NULL) {
+            r->ops->rerouted(r->engine);
+        }
+    }
 }
 
 static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
@@ -177,7 +207,7 @@ static k3_status_t setup_local(k3_region_t *r, const k3_region_options_t *option
     if (r->kernels == NULL) {
         return k3_fail(err, K3_ERR_USAGE, "isa %s is not usable on this processor", options->isa);
     }
-    if (alloc_buffers(r, err) != K3_OK || fill_routing(r, err) != K3_OK ||
+    if (alloc_buffers(r, err) != K3_OK || alloc_routing(r, err) != K3_OK ||
         fill_factors(r, err) != K3_OK ||
         k3_weights_ensure(r->cell, (uint32_t)r->world->rank, r->weights, err) != K3_OK) {
         return err->status;
@@ -245,6 +275,7 @@ void k3_region_destroy(k3_region_t *r)
     k3_group_destroy(&r->all);
     k3_group_destroy(&r->attn);
     k3_free(r->factors);
+    k3_free(r->booked);
     k3_free(r->routed_ids);
     k3_free(r->sum_share);
     k3_free(r->cp_share);
@@ -269,10 +300,11 @@ static void fill_partial(k3_region_t *r, uint64_t payload)
     uint64_t           h = r->cell->model.hidden;
     uint64_t           first = l->first_row[k3_layout_group_first(l, rank)];
     uint16_t          *partial = r->buffer[K3_BUF_PARTIAL];
+    k3_source_t        source = k3_cell_source(r->cell);
 
     for (uint64_t i = 0; i < r->group_rows; i++) {
-        k3_input_partial(&r->cell->model, r->cell->seed, payload, first + i, rank % l->attn_tp,
-                         l->attn_tp, partial + i * h);
+        k3_source_partial(&source, payload, first + i, rank % l->attn_tp, l->attn_tp,
+                          partial + i * h);
     }
     memset(partial + r->group_rows * h, 0, (r->group_slots - r->group_rows) * h * sizeof(uint16_t));
 }
@@ -299,6 +331,7 @@ static void fill_latent(k3_region_t *r, uint64_t payload)
 
 void k3_region_fill(k3_region_t *r, uint64_t payload)
 {
+    choose_step(r, payload);
     if (r->cell->component == K3_COMPONENT_REGION) {
         fill_partial(r, payload);
     } else {

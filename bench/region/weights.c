@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/plan/buffers.h"
+#include "bench/plan/in_place.h"
 #include "bench/plan/shared.h"
 #include "harness/base/memory.h"
 #include "harness/mpi/clock.h"
@@ -17,7 +18,7 @@ void k3_weights_destroy(k3_weights_t *w)
         k3_dense_destroy(dense[i]);
     }
     for (int t = 0; t < K3_TENSOR_COUNT; t++) {
-        k3_free(w->tensor[t]);
+        k3_free(w->copy[t]);
     }
     k3_free(w->bias);
     k3_free(w->block);
@@ -28,7 +29,19 @@ void k3_weights_destroy(k3_weights_t *w)
 
 void k3_weights_expert(const k3_weights_t *w, uint32_t local_expert, k3_expert_weights_t *expert)
 {
-    k3_expert_layout(&w->shape, w->block + local_expert * w->pitch, expert);
+    uint32_t       e = w->first + local_expert;
+    const uint8_t *scales;
+
+    if (w->checkpoint == NULL) {
+        k3_expert_layout(&w->shape, w->block + local_expert * w->pitch, expert);
+        return;
+    }
+    expert->w1 = k3_checkpoint_expert(w->checkpoint, e, K3_MATRIX_W1, &scales);
+    expert->w1_scale = scales;
+    expert->w3 = k3_checkpoint_expert(w->checkpoint, e, K3_MATRIX_W3, &scales);
+    expert->w3_scale = scales;
+    expert->w2 = k3_checkpoint_expert(w->checkpoint, e, K3_MATRIX_W2, &scales);
+    expert->w2_scale = scales;
 }
 
 /* Bytes of values and scales of one row of a matrix with `columns` columns. */
@@ -42,6 +55,7 @@ static void fill_matrix(const k3_cell_t *cell, uint32_t expert, k3_expert_matrix
                         uint32_t row0, uint32_t rows, uint32_t begin, uint32_t end, uint8_t *values,
                         uint8_t *scales)
 {
+    k3_source_t        source = k3_cell_source(cell);
     k3_weight_format_t format = cell->model.weights;
     size_t             value_bytes, scale_bytes;
 
@@ -50,8 +64,8 @@ static void fill_matrix(const k3_cell_t *cell, uint32_t expert, k3_expert_matrix
         /* A block scale belongs to 128 rows. */
         size_t scale_row = format == K3_WEIGHT_MXFP4 ? r : r / 128;
 
-        k3_expert_row(&cell->model, cell->seed, expert, matrix, row0 + r, begin, end,
-                      values + r * value_bytes, scales + scale_row * scale_bytes);
+        k3_source_expert_row(&source, expert, matrix, row0 + r, begin, end,
+                             values + r * value_bytes, scales + scale_row * scale_bytes);
     }
 }
 
@@ -66,6 +80,11 @@ static k3_status_t fill_experts(const k3_cell_t *cell, uint32_t rank, k3_weights
                                    cell->model.activation};
     w->experts = k3_layout_local_experts(&cell->layout, &cell->model);
     w->pitch = k3_expert_layout(&w->shape, NULL, NULL);
+    w->first = first;
+    if (k3_experts_in_place(cell)) {
+        w->checkpoint = cell->checkpoint;
+        return K3_OK;
+    }
     if (k3_alloc("expert weights", w->experts, w->pitch, &w->block, err) != K3_OK) {
         return err->status;
     }
@@ -90,21 +109,28 @@ static k3_status_t fill_experts(const k3_cell_t *cell, uint32_t rank, k3_weights
 
 /* --- dense parts ----------------------------------------------------------------------------- */
 
-/* Rows [row0, row0 + rows) and columns [begin, end) of a tensor. */
-static k3_status_t fill_tensor(const k3_cell_t *cell, k3_tensor_t tensor, uint32_t row0,
-                               uint32_t rows, uint32_t begin, uint32_t end, k3_weights_t *w,
-                               k3_error_t *err)
+/* The part of a tensor that this rank holds. */
+static k3_status_t fill_tensor(const k3_cell_t *cell, uint32_t rank, k3_tensor_t tensor,
+                               k3_weights_t *w, k3_error_t *err)
 {
-    uint64_t columns = end - begin;
+    k3_source_t      source = k3_cell_source(cell);
+    k3_tensor_part_t part = k3_tensor_held(cell, rank, tensor);
+    uint64_t         columns = part.column_end - part.column_begin;
 
-    if (k3_alloc("dense weights", rows, columns * 2, &w->tensor[tensor], err) != K3_OK) {
+    w->tensor[tensor] = k3_tensor_in_place(cell, tensor, part);
+    if (w->tensor[tensor] != NULL) {
+        return K3_OK;
+    }
+    if (k3_alloc("dense weights", part.row_end - part.row_begin, columns * sizeof(uint16_t),
+                 &w->copy[tensor], err) != K3_OK) {
         return err->status;
     }
     k3_watchdog_tick("set-up: dense weights", (uint64_t)tensor);
-    for (uint32_t r = 0; r < rows; r++) {
-        k3_tensor_row(&cell->model, cell->seed, tensor, row0 + r, begin, end,
-                      w->tensor[tensor] + r * columns);
+    for (uint32_t r = part.row_begin; r < part.row_end; r++) {
+        k3_source_tensor_row(&source, tensor, r, part.column_begin, part.column_end,
+                             w->copy[tensor] + (r - part.row_begin) * columns);
     }
+    w->tensor[tensor] = w->copy[tensor];
     return K3_OK;
 }
 
@@ -120,25 +146,27 @@ static k3_status_t prepare(const k3_weights_t *w, k3_tensor_t tensor, uint64_t n
     return K3_OK;
 }
 
-static k3_status_t fill_front(const k3_cell_t *cell, uint64_t rows, k3_weights_t *w,
+static k3_status_t fill_front(const k3_cell_t *cell, uint32_t rank, k3_weights_t *w,
                               k3_error_t *err)
 {
     const k3_model_t *m = &cell->model;
+    k3_source_t       source = k3_cell_source(cell);
+    uint64_t          rows = k3_front_rows(cell, rank);
 
     if (k3_alloc("router bias", m->experts, sizeof(float), &w->bias, err) != K3_OK ||
-        fill_tensor(cell, K3_TENSOR_GATE, 0, m->experts, 0, m->hidden, w, err) != K3_OK ||
+        fill_tensor(cell, rank, K3_TENSOR_GATE, w, err) != K3_OK ||
         prepare(w, K3_TENSOR_GATE, m->experts, m->hidden, rows, &w->gate, err) != K3_OK) {
         return err->status;
     }
     for (uint32_t e = 0; e < m->experts; e++) {
-        w->bias[e] = k3_router_bias(cell->seed, e);
+        w->bias[e] = k3_source_bias(&source, e);
     }
     if (!m->latent_step) {
         return K3_OK;
     }
-    if (fill_tensor(cell, K3_TENSOR_LATENT_DOWN, 0, m->latent, 0, m->hidden, w, err) != K3_OK ||
-        fill_tensor(cell, K3_TENSOR_LATENT_NORM, 0, 1, 0, m->latent, w, err) != K3_OK ||
-        fill_tensor(cell, K3_TENSOR_LATENT_UP, 0, m->hidden, 0, m->latent, w, err) != K3_OK ||
+    if (fill_tensor(cell, rank, K3_TENSOR_LATENT_DOWN, w, err) != K3_OK ||
+        fill_tensor(cell, rank, K3_TENSOR_LATENT_NORM, w, err) != K3_OK ||
+        fill_tensor(cell, rank, K3_TENSOR_LATENT_UP, w, err) != K3_OK ||
         prepare(w, K3_TENSOR_LATENT_DOWN, m->latent, m->hidden, rows, &w->down, err) != K3_OK ||
         prepare(w, K3_TENSOR_LATENT_UP, m->hidden, m->latent, rows, &w->up, err) != K3_OK) {
         return err->status;
@@ -157,10 +185,9 @@ static k3_status_t fill_shared(const k3_cell_t *cell, uint32_t rank, k3_weights_
     if (end == begin) {
         return K3_OK;
     }
-    if (fill_tensor(cell, K3_TENSOR_SHARED_GATE, begin, end - begin, 0, m->hidden, w, err) !=
-            K3_OK ||
-        fill_tensor(cell, K3_TENSOR_SHARED_UP, begin, end - begin, 0, m->hidden, w, err) != K3_OK ||
-        fill_tensor(cell, K3_TENSOR_SHARED_DOWN, 0, m->hidden, begin, end, w, err) != K3_OK ||
+    if (fill_tensor(cell, rank, K3_TENSOR_SHARED_GATE, w, err) != K3_OK ||
+        fill_tensor(cell, rank, K3_TENSOR_SHARED_UP, w, err) != K3_OK ||
+        fill_tensor(cell, rank, K3_TENSOR_SHARED_DOWN, w, err) != K3_OK ||
         prepare(w, K3_TENSOR_SHARED_GATE, end - begin, m->hidden, rows, &w->shared_gate, err) !=
             K3_OK ||
         prepare(w, K3_TENSOR_SHARED_UP, end - begin, m->hidden, rows, &w->shared_up, err) !=
@@ -178,9 +205,11 @@ static void write_key(const k3_cell_t *cell, uint32_t rank, char key[K3_WEIGHTS_
 {
     const k3_layout_t *l = &cell->layout;
 
-    snprintf(key, K3_WEIGHTS_KEY_MAX, "%s s%llu ep%u.%u.%u rows%llu.%llu %s%s%s%u",
-             cell->model.name, (unsigned long long)cell->seed, l->ep, l->moe_tp, rank,
-             (unsigned long long)k3_front_rows(cell, rank),
+    snprintf(key, K3_WEIGHTS_KEY_MAX, "%s s%llu w%llx ep%u.%u.%u rows%llu.%llu %s%s%s%u",
+             cell->model.name, (unsigned long long)cell->seed,
+             cell->checkpoint != NULL ? (unsigned long long)k3_checkpoint_identity(cell->checkpoint)
+                                      : 0ull,
+             l->ep, l->moe_tp, rank, (unsigned long long)k3_front_rows(cell, rank),
              (unsigned long long)k3_shared_rows(cell, rank),
              k3_needs_experts(cell) ? "experts " : "", k3_needs_dense(cell) ? "dense " : "",
              k3_shared_names[cell->shared], k3_shared_parts(cell));
@@ -199,7 +228,6 @@ void k3_weights_release(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weig
 k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights,
                               k3_error_t *err)
 {
-    uint64_t    rows = k3_front_rows(cell, rank);
     uint64_t    begin = k3_clock_now();
     k3_memory_t memory;
 
@@ -209,14 +237,14 @@ k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t
         return K3_OK;
     }
     if ((k3_needs_experts(cell) && fill_experts(cell, rank, weights, err) != K3_OK) ||
-        (k3_needs_dense(cell) && (fill_front(cell, rows, weights, err) != K3_OK ||
+        (k3_needs_dense(cell) && (fill_front(cell, rank, weights, err) != K3_OK ||
                                   fill_shared(cell, rank, weights, err) != K3_OK))) {
         k3_weights_destroy(weights);
         return err->status;
     }
     k3_memory_plan(cell, rank, &memory);
     weights->bytes = memory.expert_weights + memory.shared_expert + memory.dense_weights +
-                     memory.buffer[K3_BUF_DENSE_WORK];
+                     memory.buffer[K3_BUF_DENSE_WORK] - memory.mapped_experts - memory.mapped_dense;
     weights->fill_us = k3_clock_us(k3_clock_now() - begin);
     write_key(cell, rank, weights->key);
     return K3_OK;

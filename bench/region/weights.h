@@ -1,25 +1,28 @@
-/* The weights that one rank holds: its experts (or slices of them) and the dense parts. Filled from
- * region/inputs.h at set-up, never inside a timed span. */
+/* The weights that one rank holds: its experts (or slices of them) and the dense parts. Synthetic ones are
+ * filled at set-up; those of a checkpoint are read where they lie in its file, or copied where the layout of
+ * the rank asks for it (plan/in_place.h). Never inside a timed span. */
 #ifndef K3_REGION_WEIGHTS_H
 #define K3_REGION_WEIGHTS_H
 
 #include "bench/plan/cell.h"
-#include "bench/region/inputs.h"
 #include "kernels/kernels.h"
 
-enum { K3_WEIGHTS_KEY_MAX = 160 };
+enum { K3_WEIGHTS_KEY_MAX = 192 };
 
 typedef struct k3_weights {
-    char              key[K3_WEIGHTS_KEY_MAX]; /* what they were made for; "": empty */
-    uint64_t          bytes;                   /* as planned */
-    k3_expert_shape_t shape;                   /* of the slice held */
-    uint32_t          experts;                 /* held by this rank */
-    uint8_t          *block;                   /* all experts, one layout after the other */
-    uint64_t          pitch;                   /* bytes of one */
-    uint16_t         *tensor[K3_TENSOR_COUNT]; /* NULL: not needed by this cell */
-    float            *bias;                    /* [E] */
-    k3_dense_t       *gate, *down, *up, *shared_gate, *shared_up, *shared_down;
-    double            fill_us; /* time of the filling */
+    char                   key[K3_WEIGHTS_KEY_MAX]; /* what they were made for; "": empty */
+    uint64_t               bytes;                   /* as planned, without mapped pages */
+    k3_expert_shape_t      shape;                   /* of the slice held */
+    uint32_t               experts;                 /* held by this rank */
+    const k3_checkpoint_t *checkpoint; /* whose experts are read in place; NULL: block */
+    uint32_t               first;      /* expert of all, the local one 0 */
+    uint8_t               *block;      /* all experts, one layout after the other */
+    uint64_t               pitch;      /* bytes of one */
+    const uint16_t        *tensor[K3_TENSOR_COUNT]; /* NULL: not needed by this cell */
+    uint16_t              *copy[K3_TENSOR_COUNT];   /* owned; NULL: in place */
+    float                 *bias;                    /* [E] */
+    k3_dense_t            *gate, *down, *up, *shared_gate, *shared_up, *shared_down;
+    double                 fill_us; /* time of the filling */
 } k3_weights_t;
 
 /* Weights outlive a cell: the next one with the same model, seed and placement finds them ready.

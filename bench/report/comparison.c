@@ -45,14 +45,18 @@ static json_int_t int_of(const json_t *object, const char *name)
 static json_t *work_of(const json_t *cell)
 {
     const json_t *layout = json_object_get(cell, "layout"), *work = json_object_get(cell, "work");
-    const json_t *tokens = json_object_get(cell, "tokens");
+    const json_t *tokens = json_object_get(cell, "tokens"),
+                 *choices = json_object_get(cell, "choices");
+    const char *weights = text_of(json_object_get(choices, "weights"), "digest");
+    const char *hidden = text_of(json_object_get(choices, "hidden"), "digest");
 
-    return json_sprintf("%s tp%lld dp%lld cp%lld n%lld, %lld rows, routing %s, %s",
+    return json_sprintf("%s tp%lld dp%lld cp%lld n%lld, %lld rows, routing %s, %s%s%s%s%s",
                         text_of(json_object_get(cell, "model"), "name"),
                         (long long)int_of(layout, "tp"), (long long)int_of(layout, "dp"),
                         (long long)int_of(layout, "cp"), (long long)int_of(layout, "nodes"),
                         (long long)int_of(tokens, "total"), text_of(work, "routing_hash"),
-                        text_of(cell, "component"));
+                        text_of(cell, "component"), weights[0] != '\0' ? ", weights " : "", weights,
+                        hidden[0] != '\0' ? ", hidden " : "", hidden);
 }
 
 static json_t *entry_of(k3_comparison_t *c, const json_t *cell)

@@ -96,6 +96,55 @@ static json_t *record_recipe(const k3_cell_t *cell)
                      "points", list);
 }
 
+/* 16 hex digits, as hashes stand everywhere. */
+static void set_digest(json_t *object, const char *name, uint64_t digest)
+{
+    char text[17];
+
+    snprintf(text, sizeof(text), "%016llx", (unsigned long long)digest);
+    k3_set_text(object, name, text);
+}
+
+/* Files by their names alone: where they lie is this machine's affair. */
+static json_t *record_weights(const k3_cell_t *cell)
+{
+    const k3_checkpoint_t *c = cell->checkpoint;
+    json_t                *weights = json_object(), *files = json_array();
+
+    k3_set_text(weights, "source", c == NULL ? "synthetic" : "checkpoint");
+    if (c == NULL) {
+        json_decref(files);
+        return weights;
+    }
+    k3_set_count(weights, "layer", k3_checkpoint_layer(c));
+    set_digest(weights, "digest", k3_checkpoint_identity(c));
+    for (size_t i = 0; i < k3_checkpoint_files(c); i++) {
+        uint64_t    bytes;
+        const char *name = k3_checkpoint_file(c, i, &bytes);
+
+        json_array_append_new(files, json_pack("{s:o, s:I}", "name", k3_json_string(name), "bytes",
+                                               (json_int_t)bytes));
+    }
+    json_object_set_new(weights, "files", files);
+    return weights;
+}
+
+static json_t *record_hidden(const k3_cell_t *cell)
+{
+    json_t     *hidden = json_object();
+    const char *path, *slash;
+
+    k3_set_text(hidden, "source", cell->hidden == NULL ? "synthetic" : "file");
+    if (cell->hidden != NULL) {
+        path = k3_hidden_path(cell->hidden);
+        slash = strrchr(path, '/');
+        json_object_set_new(hidden, "file", k3_json_string(slash != NULL ? slash + 1 : path));
+        k3_set_count(hidden, "rows", k3_hidden_rows(cell->hidden));
+        set_digest(hidden, "digest", k3_hidden_identity(cell->hidden, cell->layout.rows_global));
+    }
+    return hidden;
+}
+
 /* What the cell is executed with: profile, precision, queue pairs. */
 static json_t *record_choices(const k3_cell_t *cell)
 {
@@ -109,6 +158,8 @@ static json_t *record_choices(const k3_cell_t *cell)
         "tokens_skew", k3_json_string(cell->skew_text), "routing",
         k3_json_string(cell->routing_text), "seed", seed_value(cell->seed));
 
+    json_object_set_new(choices, "weights", record_weights(cell));
+    json_object_set_new(choices, "hidden", record_hidden(cell));
     k3_set_text(choices, "shared", k3_shared_names[cell->shared]);
     k3_set_bool(choices, "shared_overlap", cell->shared_overlap);
     k3_set_text(choices, "signal", k3_signal_op_name(cell->signal_op));
@@ -163,6 +214,7 @@ static json_t *record_work(const k3_cell_t *cell, const k3_work_t *w)
         k3_set_null(work, "dispatch_ratio", "no dispatch");
     }
     k3_set_text(work, "routing_hash", hash);
+    k3_set_count(work, "routing_steps", k3_routing_steps(cell->routing));
     json_object_set_new(work, "imbalance", record_imbalance(w));
     return work;
 }
@@ -197,8 +249,9 @@ static json_t *record_traffic(const k3_work_t *w)
 
 static json_t *record_memory(const k3_cell_t *cell, const k3_memory_t *m)
 {
-    uint64_t rest = k3_add(m->expert_weights, k3_add(m->shared_expert, m->dense_weights));
-    json_t  *memory = json_object();
+    uint64_t rest =
+        k3_add(k3_add(m->expert_weights, m->hidden), k3_add(m->shared_expert, m->dense_weights));
+    json_t *memory = json_object();
 
     k3_set_count(memory, "buffers_bytes", m->total == K3_TOO_BIG ? K3_TOO_BIG : m->total - rest);
     k3_set_count(memory, "block_bytes", m->block);
@@ -207,6 +260,8 @@ static json_t *record_memory(const k3_cell_t *cell, const k3_memory_t *m)
     k3_set_count(memory, "shared_expert_model_bytes",
                  k3_mul(m->shared_expert, cell->model.moe_layers));
     k3_set_count(memory, "dense_weights_bytes", m->dense_weights);
+    k3_set_count(memory, "hidden_bytes", m->hidden);
+    k3_set_count(memory, "mapped_bytes", m->mapped_experts + m->mapped_dense);
     k3_set_count(memory, "total_bytes", m->total);
     return memory;
 }

@@ -26,7 +26,7 @@ const char *const fuzz_seeds[] = {
 /* What was accepted must be an array whose every byte can be read. */
 static void read_file(char *bytes, size_t size)
 {
-    static const uint64_t sizes[] = {4, 8, 4, 1, 2};
+    static const uint64_t sizes[] = {4, 8, 4, 1, 2, 2};
     static volatile char  last;
     k3_error_t            err = K3_ERROR_INIT;
     k3_npy_t              array;

@@ -576,23 +576,6 @@ static void test_P02_trace_is_replayed(void **state)
     assert_string_equal(hash32, hash64);
 }
 
-static void test_trace_uses_the_first_step_and_rows(void **state)
-{
-    static const int32_t data[2][3][2] = {{{0, 1}, {2, 3}, {4, 5}}, {{6, 7}, {8, 9}, {10, 11}}};
-    k3_routing_t        *routing;
-    int32_t              ids[2];
-
-    (void)state;
-    write_trace(K3_NPY_I32, 3, 2, 3, 2, data);
-    routing = create(trace_request(2, 2));
-    k3_routing_row(routing, 1, ids);
-    assert_int_equal(ids[1], 3);
-    assert_int_equal(k3_routing_assignments(routing), 4);
-    k3_routing_row(routing, 2, ids);
-    assert_int_equal(ids[0], -1);
-    k3_routing_destroy(routing);
-}
-
 static void test_P03_minus_one_is_not_sent(void **state)
 {
     static const int32_t data[3][3] = {{-1, 4, -1}, {-1, -1, -1}, {1, 2, 3}};
@@ -605,6 +588,42 @@ static void test_P03_minus_one_is_not_sent(void **state)
     assert_int_equal(k3_routing_assignments(routing), 4);
     k3_routing_row(routing, 1, ids);
     assert_memory_equal(ids, data[1], sizeof(ids));
+    k3_routing_destroy(routing);
+}
+
+static void test_O14_steps_are_used_one_after_the_other(void **state)
+{
+    static const int32_t data[2][3][2] = {{{0, 1}, {2, 3}, {4, 5}}, {{6, 7}, {-1, 0}, {1, 2}}};
+    k3_routing_t        *routing;
+    int32_t              ids[2];
+    char                 both[17], one[17];
+
+    (void)state;
+    write_trace(K3_NPY_I32, 3, 2, 3, 2, data);
+    routing = create(trace_request(2, 2)); /* the third row of each step is nobody's */
+    assert_int_equal(k3_routing_steps(routing), 2);
+    assert_true(k3_routing_is_given(routing));
+    assert_int_equal(k3_routing_assignments(routing), 7);
+    k3_routing_row(routing, 1, ids);
+    assert_memory_equal(ids, data[0][1], sizeof(ids));
+    k3_routing_hash(routing, both);
+    k3_routing_select(routing, 1);
+    k3_routing_row(routing, 1, ids);
+    assert_memory_equal(ids, data[1][1], sizeof(ids));
+    k3_routing_row(routing, 2, ids);
+    assert_int_equal(ids[0], -1);
+    k3_routing_hash(routing, one); /* of all steps, whichever is in force */
+    assert_string_equal(one, both);
+    k3_routing_destroy(routing);
+    write_trace(K3_NPY_I32, 2, 3, 2, 0, data);
+    routing = create(trace_request(2, 2));
+    assert_int_equal(k3_routing_steps(routing), 1);
+    k3_routing_hash(routing, one);
+    assert_string_not_equal(one, both);
+    k3_routing_destroy(routing);
+    routing = create(request_of("uniform", 4));
+    assert_int_equal(k3_routing_steps(routing), 1);
+    assert_false(k3_routing_is_given(routing));
     k3_routing_destroy(routing);
 }
 
@@ -728,8 +747,8 @@ int main(void)
         cmocka_unit_test(test_value_refusals),
         cmocka_unit_test(test_size_refusals),
         cmocka_unit_test(test_P02_trace_is_replayed),
-        cmocka_unit_test(test_trace_uses_the_first_step_and_rows),
         cmocka_unit_test(test_P03_minus_one_is_not_sent),
+        cmocka_unit_test(test_O14_steps_are_used_one_after_the_other),
         cmocka_unit_test(test_N01_one_rank_has_tokens),
         cmocka_unit_test(test_P04_bad_ids),
         cmocka_unit_test(test_P04_wide_ids),

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/region/inputs.h"
+#include "bench/cell/inputs.h"
 #include "bench/region/oracle.h"
 #include "bench/region/oracle_codec.h"
 

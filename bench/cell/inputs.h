@@ -3,8 +3,8 @@
  * of a row sum to values of about unit size, weights keep every layer's output of order one.
  *
  * Activations change with the payload number (a new one for every iteration); weights do not. */
-#ifndef K3_REGION_INPUTS_H
-#define K3_REGION_INPUTS_H
+#ifndef K3_CELL_INPUTS_H
+#define K3_CELL_INPUTS_H
 
 #include <stdint.h>
 

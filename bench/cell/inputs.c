@@ -1,4 +1,4 @@
-#include "bench/region/inputs.h"
+#include "bench/cell/inputs.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "bench/region/inputs.h"
+#include "bench/cell/inputs.h"
 #include "bench/region/oracle_codec.h"
 
 enum { HIDDEN = 512, LATENT = 256, INTER = 384, SHARED = 256, ROWS = 64, SEED = 7 };
