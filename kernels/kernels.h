@@ -70,7 +70,7 @@ uint64_t k3_expert_layout(const k3_expert_shape_t *shape, const uint8_t *block,
                           k3_expert_weights_t *weights);
 
 typedef struct k3_kernels {
-    const char *isa; /* "avx2", "scalar" */
+    const char *isa; /* "avx512", "avx2", "scalar" */
 
     /* One row of n bf16 values to a format and back to f32. scales may be NULL for bf16. The same
      * bytes and values on every ISA, but for the payload of a NaN. */
@@ -92,8 +92,9 @@ typedef struct k3_kernels {
     /* Expert MLP over n rows: rows[i] points to the values, scales[i] to the scales of row i in
      * `format` (scales may be NULL for bf16; f32 scales need no alignment, bf16 values 2 bytes).
      * row_weights[i], when given, multiplies the activation's output of row i. out[i] receives
-     * `latent` bf16 values and overlaps no row. `work` has k3_expert_work_bytes at any alignment. n may be 0. A NaN in a row stays in that row; the order of a row's sums
-     * depends on n and on the ISA. */
+     * `latent` bf16 values and overlaps no row. `work` has k3_expert_work_bytes at any alignment. n
+     * may be 0. A NaN in a row stays in that row. The order of a row's sums depends on n and on the
+     * ISA, not on the number of threads. */
     void (*expert_mlp)(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
                        const void *const *rows, const void *const *scales, const float *row_weights,
@@ -133,7 +134,8 @@ size_t k3_expert_work_bytes(const k3_expert_shape_t *shape);
 /* `isa`: NULL or "auto" for the best one of this CPU, else a name; NULL when not known or usable.
  */
 const k3_kernels_t      *k3_kernels_cpu(const char *isa);
-extern const char *const k3_kernels_isa_names[]; /* "auto", "avx2", "scalar", NULL */
+const char              *k3_kernels_usable(void); /* "avx2, scalar": what this CPU has */
+extern const char *const k3_kernels_isa_names[];  /* "auto", "avx512", "avx2", "scalar", NULL */
 
 /* --- dense layers: y = x W^T, W bf16 [n][k] row major ---------------------------------------- */
 
