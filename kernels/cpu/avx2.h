@@ -25,6 +25,7 @@ void k3_avx2_gemm(const k3_matrix_t *w, const float *x, size_t m, size_t first, 
 void k3_avx2_pack(k3_weight_format_t format, float *row, size_t n);
 void k3_avx2_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
                    float *weights);
+void k3_avx2_route_weights(const float *logits, size_t k, const int32_t *ids, float *weights);
 void k3_avx2_combine(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
                      uint16_t *out);
 void k3_avx2_sum(const uint16_t *const *parts, size_t count, size_t n, uint16_t *out);
