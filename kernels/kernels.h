@@ -143,15 +143,16 @@ typedef struct k3_dense k3_dense_t;
 
 /* Prepares W for up to max_m rows, with all work space; `w` must outlive the object. On a CPU that
  * multiplies bf16, W is packed once into a copy for oneDNN's bf16 matmul; else panels of W are
- * widened to f32 in each run, and work space does not grow beyond 256 rows. Runs on one thread: the
- * calling thread's number of OpenMP threads is set to 1. Returns NULL when memory is short. */
+ * widened to f32 in each run, and work space does not grow beyond 256 rows. The number of threads
+ * (kernels/threads.h) is not to grow while the object lives. Returns NULL when memory is short. */
 k3_dense_t *k3_dense_create(const uint16_t *w, size_t n, size_t k, size_t max_m);
 void        k3_dense_destroy(k3_dense_t *dense);
 /* Exactly one of y_f32 [m][n] and y_bf16 [m][n] is given. m may be 0. Allocates nothing,
  * but for what oneDNN may do inside. */
 void k3_dense_run(k3_dense_t *dense, const uint16_t *x, size_t m, float *y_f32, uint16_t *y_bf16);
-/* Bytes that create allocates beside W: the packed copy, if any, and work space. */
+/* Bytes that create allocates beside W: the packed copy, if any, and work space of all threads. */
 uint64_t    k3_dense_bytes(size_t n, size_t k, size_t max_m);
-const char *k3_dense_library(void); /* "oneDNN 2.6.3" */
+const char *k3_dense_library(void);   /* "oneDNN 2.6.3" */
+const char *k3_dense_path_name(void); /* "bf16" or "f32": what this CPU multiplies */
 
 #endif

@@ -14,6 +14,11 @@ int k3_threads(void)
     return threads;
 }
 
+int k3_thread_index(void)
+{
+    return omp_get_thread_num();
+}
+
 /* oneDNN starts no threads of its own inside a task: a parallel region within another has one, and
  * outside of regions the calling thread is told so. */
 void k3_parallel(size_t count, k3_task_t task, void *arg)

@@ -12,6 +12,7 @@ int  k3_threads(void);
 /* Calls task(arg, i) once for each i < count, on all threads, in no order; returns when all are
  * done. With one thread or one task it is a loop. */
 typedef void (*k3_task_t)(void *arg, size_t index);
+int  k3_thread_index(void); /* within a task: 0 .. k3_threads() - 1 */
 void k3_parallel(size_t count, k3_task_t task, void *arg);
 
 #endif

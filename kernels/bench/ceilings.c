@@ -241,7 +241,7 @@ k3_bench_dense_t *k3_bench_dense_create(const k3_expert_shape_t *shape, size_t m
         size_t n = i < 2 ? dense->inter : dense->latent, k = i < 2 ? dense->latent : dense->inter;
 
         if (bf16) {
-            dense->matmul[i] = k3_dense_matmul_create(dense->w, n, k, max_m);
+            dense->matmul[i] = k3_dense_matmul_create(dense->w, n, k, max_m, n);
             if (dense->matmul[i] == NULL) {
                 k3_bench_dense_destroy(dense);
                 return NULL;

@@ -185,32 +185,33 @@ K3_AVX2_INLINE void dot_bf16(size_t m, const uint16_t *w, size_t k, const float 
 }
 
 K3_AVX2_INLINE void dot_rows(size_t m, const uint16_t *w, size_t n, size_t k, const float *x,
-                             float *y)
+                             float *y, size_t stride)
 {
     for (size_t j = 0; j < n; j++) {
         float sums[4];
 
         dot_bf16(m, w + j * k, k, x, sums);
         for (size_t r = 0; r < m; r++) {
-            y[r * n + j] = sums[r];
+            y[r * stride + j] = sums[r];
         }
     }
 }
 
-K3_AVX2 static void dot(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y)
+K3_AVX2 static void dot(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y,
+                        size_t stride)
 {
     switch (m) {
     case 1:
-        dot_rows(1, w, n, k, x, y);
+        dot_rows(1, w, n, k, x, y, stride);
         break;
     case 2:
-        dot_rows(2, w, n, k, x, y);
+        dot_rows(2, w, n, k, x, y, stride);
         break;
     case 3:
-        dot_rows(3, w, n, k, x, y);
+        dot_rows(3, w, n, k, x, y, stride);
         break;
     default:
-        dot_rows(4, w, n, k, x, y);
+        dot_rows(4, w, n, k, x, y, stride);
         break;
     }
 }

@@ -63,8 +63,10 @@ void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
 /* What the dense layers need of an ISA. */
 typedef struct k3_row_ops {
     void (*round)(const float *row, size_t n, uint16_t *out);
-    /* y[i][j] = x[i] . w[j] for 1 to 4 rows of x, n rows of bf16 w; NULL where it would be slow. */
-    void (*dot)(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y);
+    /* y[i * stride + j] = x[i] . w[j] for 1 to 4 rows of x, n rows of bf16 w; NULL where it would be
+     * slow. */
+    void (*dot)(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y,
+                size_t stride);
 } k3_row_ops_t;
 
 extern const k3_row_ops_t k3_row_ops_scalar;
