@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include "kernels/bench/bench.h"
@@ -256,7 +255,7 @@ k3_bench_dense_t *k3_bench_dense_create(const k3_expert_shape_t *shape, size_t m
 
 void k3_bench_dense_run(k3_bench_dense_t *dense, size_t m)
 {
-    omp_set_num_threads(k3_threads());
+    k3_threads_of_library(k3_threads());
     for (int i = 0; i < 3; i++) {
         size_t n = i < 2 ? dense->inter : dense->latent, k = i < 2 ? dense->latent : dense->inter;
 
@@ -267,6 +266,7 @@ void k3_bench_dense_run(k3_bench_dense_t *dense, size_t m)
                        (dnnl_dim_t)k, dense->wide[i], (dnnl_dim_t)k, 0.0f, dense->y, (dnnl_dim_t)n);
         }
     }
+    k3_threads_of_library(1);
 }
 
 void k3_bench_dense_destroy(k3_bench_dense_t *dense)
