@@ -69,6 +69,15 @@ uint64_t k3_expert_scale_bytes(const k3_expert_shape_t *shape);
 uint64_t k3_expert_layout(const k3_expert_shape_t *shape, const uint8_t *block,
                           k3_expert_weights_t *weights);
 
+/* What a row of n values costs in bytes read + written, where memory is the limit:
+ *
+ *   encode, decode   2 n + the row in its format (k3_format_row_bytes); 4 n + it
+ *   route            4 E read for the logits of E experts, 8 k written (the bias stays in a cache)
+ *   combine          2 n (k + 1)
+ *   rms_norm         4 n (the second reading of x is from a cache)
+ *   activate, add    6 n
+ *   sum              2 n (count + 1)
+ */
 typedef struct k3_kernels {
     const char *isa; /* "avx512", "avx2", "scalar" */
 

@@ -47,7 +47,9 @@ K3_SIMD_INLINE k3_vec_t k3_vec_fma(k3_vec_t a, k3_vec_t b, k3_vec_t sum)
 /* The two halves added. */
 K3_SIMD_INLINE __m256 k3_vec_half(k3_vec_t value)
 {
-    return _mm256_add_ps(_mm512_castps512_ps256(value), _mm512_extractf32x8_ps(value, 1));
+    __m256d upper = _mm512_extractf64x4_pd(_mm512_castps_pd(value), 1);
+
+    return _mm256_add_ps(_mm512_castps512_ps256(value), _mm256_castpd_ps(upper));
 }
 
 K3_SIMD_INLINE float k3_vec_total(k3_vec_t value)
