@@ -1,21 +1,24 @@
-#define _GNU_SOURCE
-/* Dense layers y = x W^T through oneDNN, on one thread.
+/* Dense layers y = x W^T through oneDNN, columns cut over the threads.
  *
  * A CPU without bf16 instructions would run oneDNN's bf16 matmul in its reference code, which is
- * slower by orders of magnitude; there, rows of W are widened to f32 a panel at a time. */
+ * slower by orders of magnitude; there, rows of W are widened to f32 a panel at a time.
+ *
+ * Each GEMM of the library runs on one thread, on columns that do not depend on how many threads
+ * there are: so neither do the results. */
 #include "kernels/dense.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <oneapi/dnnl/dnnl.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/threads.h"
 
 enum {
     CHUNK = 256, /* rows of x in one go, so that work space does not grow with max_m */
     PANEL = 128, /* rows of W widened at a time */
+    PART = 1024, /* rows of W in one bf16 matmul */
     FEW = 4      /* rows up to which the dot kernel reads W directly */
 };
 
@@ -24,34 +27,52 @@ struct k3_dense {
     size_t              n, k;
     const k3_kernels_t *kernels;
     const k3_row_ops_t *ops;
-    k3_dense_matmul_t  *matmul; /* NULL on the f32 path */
-    float              *x, *panel, *y;
+    k3_dense_matmul_t **parts; /* NULL on the f32 path */
+    float              *x;
+    float              *panel, *y;              /* of all threads */
+    size_t              panel_floats, y_floats; /* of one; y of the bf16 path is not cut */
+    size_t              threads;                /* that the two were made for */
 };
 
 typedef struct k3_dense_sizes {
-    size_t x, panel, y; /* bytes */
+    size_t x, panel, y; /* floats, the last two of a thread */
 } k3_dense_sizes_t;
 
 static size_t rounded(size_t floats)
 {
-    return (sizeof(float) * floats + 63) / 64 * 64;
+    return (floats + 15) / 16 * 16 + 16;
 }
 
 static k3_dense_sizes_t sizes_of(k3_dense_path_t path, size_t n, size_t k, size_t max_m)
 {
     size_t           rows = max_m < CHUNK ? max_m : CHUNK;
     size_t           panel = n < PANEL ? n : PANEL;
-    size_t           narrow = rows < FEW ? rows : FEW;
-    k3_dense_sizes_t sizes = {64, 64, 64};
+    k3_dense_sizes_t sizes = {rounded(0), rounded(0), rounded(0)};
 
     if (path == K3_DENSE_BF16) {
-        sizes.y += rounded(rows * n);
+        sizes.y = rounded(rows * n);
     } else {
-        sizes.x += rounded(rows * k);
-        sizes.panel += rounded(panel * k);
-        sizes.y += rounded(rows * panel > narrow * n ? rows * panel : narrow * n);
+        sizes.x = rounded(rows * k);
+        sizes.panel = rounded(panel * k);
+        sizes.y = rounded(rows * panel);
     }
     return sizes;
+}
+
+static size_t copies_of(k3_dense_path_t path)
+{
+    return path == K3_DENSE_BF16 ? 1 : (size_t)k3_threads();
+}
+
+static size_t parts_of(size_t n)
+{
+    return (n + PART - 1) / PART;
+}
+
+/* Columns first .. first + the result of n. */
+static size_t width_at(size_t n, size_t first, size_t most)
+{
+    return n - first < most ? n - first : most;
 }
 
 k3_dense_path_t k3_dense_best_path(void)
@@ -63,21 +84,25 @@ k3_dense_path_t k3_dense_best_path(void)
     return (isa & bf16) == bf16 ? K3_DENSE_BF16 : K3_DENSE_F32;
 }
 
-/* Ranks outnumber cores, so that oneDNN must not start threads. Debian builds it on OpenMP, whose
- * thread count belongs to the calling thread; the call is looked up as nothing else links OpenMP.
- */
-static void use_one_thread(void)
+static bool create_parts(k3_dense_t *dense, size_t max_m)
 {
-    static void (*set_threads)(int);
-    static bool looked_up;
+    dense->parts = calloc(parts_of(dense->n), sizeof *dense->parts);
+    for (size_t i = 0; dense->parts != NULL && i < parts_of(dense->n); i++) {
+        size_t first = i * PART;
 
-    if (!looked_up) {
-        *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-        looked_up = true;
+        dense->parts[i] =
+            k3_dense_matmul_create(dense->w + first * dense->k, width_at(dense->n, first, PART),
+                                   dense->k, max_m, dense->n);
+        if (dense->parts[i] == NULL) {
+            return false;
+        }
     }
-    if (set_threads != NULL) {
-        set_threads(1);
-    }
+    return dense->parts != NULL;
+}
+
+static void *floats(size_t count)
+{
+    return aligned_alloc(64, sizeof(float) * count);
 }
 
 k3_dense_t *k3_dense_create_on(k3_dense_path_t path, const uint16_t *w, size_t n, size_t k,
@@ -85,24 +110,26 @@ k3_dense_t *k3_dense_create_on(k3_dense_path_t path, const uint16_t *w, size_t n
 {
     k3_dense_sizes_t sizes = sizes_of(path, n, k, max_m);
     k3_dense_t      *dense = calloc(1, sizeof *dense);
+    bool             ok = true;
 
     if (dense == NULL) {
         return NULL;
     }
-    use_one_thread();
     dense->w = w;
     dense->n = n;
     dense->k = k;
     dense->kernels = k3_kernels_cpu(NULL);
     dense->ops = k3_row_ops_cpu();
-    dense->x = aligned_alloc(64, sizes.x);
-    dense->panel = aligned_alloc(64, sizes.panel);
-    dense->y = aligned_alloc(64, sizes.y);
-    if (path == K3_DENSE_BF16 && n != 0 && k != 0) {
-        dense->matmul = k3_dense_matmul_create(w, n, k, max_m);
+    dense->panel_floats = sizes.panel;
+    dense->y_floats = sizes.y;
+    dense->threads = copies_of(path);
+    dense->x = floats(sizes.x);
+    dense->panel = floats(sizes.panel * dense->threads);
+    dense->y = floats(sizes.y * dense->threads);
+    if (path == K3_DENSE_BF16) {
+        ok = n != 0 && k != 0 && create_parts(dense, max_m);
     }
-    if (dense->x == NULL || dense->panel == NULL || dense->y == NULL ||
-        (path == K3_DENSE_BF16 && dense->matmul == NULL)) {
+    if (!ok || dense->x == NULL || dense->panel == NULL || dense->y == NULL) {
         k3_dense_destroy(dense);
         return NULL;
     }
@@ -121,9 +148,12 @@ void k3_dense_destroy(k3_dense_t *dense)
     if (dense == NULL) {
         return;
     }
-    if (dense->matmul != NULL) {
-        k3_dense_matmul_destroy(dense->matmul);
+    for (size_t i = 0; dense->parts != NULL && i < parts_of(dense->n); i++) {
+        if (dense->parts[i] != NULL) {
+            k3_dense_matmul_destroy(dense->parts[i]);
+        }
     }
+    free(dense->parts);
     free(dense->x);
     free(dense->panel);
     free(dense->y);
@@ -144,70 +174,107 @@ static void store(const k3_dense_t *dense, const float *y, size_t m, size_t stri
     }
 }
 
-static void run_panels(k3_dense_t *dense, size_t m, float *y_f32, uint16_t *y_bf16)
-{
-    for (size_t j = 0; j < dense->n; j += PANEL) {
-        size_t columns = dense->n - j < PANEL ? dense->n - j : PANEL;
-        size_t stride = y_f32 != NULL ? dense->n : columns;
-        float *y = y_f32 != NULL ? y_f32 + j : dense->y;
+/* One call of run, as its tasks see it. */
+typedef struct k3_dense_call {
+    k3_dense_t     *dense;
+    const uint16_t *x;
+    size_t          m;
+    float          *y; /* of the whole result, NULL: each panel's own */
+    uint16_t       *y_bf16;
+} k3_dense_call_t;
 
-        widen(dense, dense->w + j * dense->k, columns * dense->k, dense->panel);
-        dnnl_sgemm('N', 'T', (dnnl_dim_t)m, (dnnl_dim_t)columns, (dnnl_dim_t)dense->k, 1.0f,
-                   dense->x, (dnnl_dim_t)dense->k, dense->panel, (dnnl_dim_t)dense->k, 0.0f, y,
-                   (dnnl_dim_t)stride);
-        if (y_bf16 != NULL) {
-            store(dense, y, m, stride, j, columns, y_bf16);
-        }
+/* A panel's columns on the f32 path. */
+static void run_panel(void *arg, size_t index)
+{
+    const k3_dense_call_t *call = arg;
+    const k3_dense_t      *d = call->dense;
+    size_t                 thread = (size_t)k3_thread_index(), first = index * PANEL;
+    size_t                 columns = width_at(d->n, first, PANEL);
+    size_t                 stride = call->y != NULL ? d->n : columns;
+    float                 *y = call->y != NULL ? call->y + first : d->y + thread * d->y_floats;
+    float                 *panel = d->panel + thread * d->panel_floats;
+    const uint16_t        *w = d->w + first * d->k;
+
+    if (call->m <= FEW && d->ops->dot != NULL) {
+        d->ops->dot(w, columns, d->k, d->x, call->m, y, stride);
+    } else {
+        widen(d, w, columns * d->k, panel);
+        dnnl_sgemm('N', 'T', (dnnl_dim_t)call->m, (dnnl_dim_t)columns, (dnnl_dim_t)d->k, 1.0f, d->x,
+                   (dnnl_dim_t)d->k, panel, (dnnl_dim_t)d->k, 0.0f, y, (dnnl_dim_t)stride);
+    }
+    if (call->y_bf16 != NULL) {
+        store(d, y, call->m, stride, first, columns, call->y_bf16);
     }
 }
 
-static void run_chunk(k3_dense_t *dense, const uint16_t *x, size_t m, float *y_f32,
-                      uint16_t *y_bf16)
+/* A part's columns on the bf16 path. */
+static void run_part(void *arg, size_t index)
 {
-    float *y = y_f32 != NULL ? y_f32 : dense->y;
+    const k3_dense_call_t *call = arg;
+    const k3_dense_t      *d = call->dense;
+    size_t                 first = index * PART;
+    float                 *y = (call->y != NULL ? call->y : d->y) + first;
 
-    if (dense->matmul != NULL) {
-        k3_dense_matmul_run(dense->matmul, x, m, y);
-    } else {
-        widen(dense, x, m * dense->k, dense->x);
-        if (m > FEW || dense->ops->dot == NULL) {
-            run_panels(dense, m, y_f32, y_bf16);
-            return;
-        }
-        dense->ops->dot(dense->w, dense->n, dense->k, dense->x, m, y);
-    }
-    if (y_bf16 != NULL) {
-        store(dense, y, m, dense->n, 0, dense->n, y_bf16);
+    k3_dense_matmul_run(d->parts[index], call->x, call->m, y);
+    if (call->y_bf16 != NULL) {
+        store(d, y, call->m, d->n, first, width_at(d->n, first, PART), call->y_bf16);
     }
 }
 
 void k3_dense_run(k3_dense_t *dense, const uint16_t *x, size_t m, float *y_f32, uint16_t *y_bf16)
 {
-    use_one_thread();
     for (size_t i = 0; i < m; i += CHUNK) {
-        size_t count = m - i < CHUNK ? m - i : CHUNK;
+        k3_dense_call_t call = {dense, x + i * dense->k, m - i < CHUNK ? m - i : CHUNK};
 
-        run_chunk(dense, x + i * dense->k, count, y_f32 == NULL ? NULL : y_f32 + i * dense->n,
-                  y_bf16 == NULL ? NULL : y_bf16 + i * dense->n);
+        call.y = y_f32 == NULL ? NULL : y_f32 + i * dense->n;
+        call.y_bf16 = y_bf16 == NULL ? NULL : y_bf16 + i * dense->n;
+        if (dense->parts != NULL) {
+            k3_parallel(parts_of(dense->n), run_part, &call);
+        } else {
+            widen(dense, call.x, call.m * dense->k, dense->x);
+            k3_parallel((dense->n + PANEL - 1) / PANEL, run_panel, &call);
+        }
     }
+}
+
+/* Of all parts' matmuls; 0: refused by the library. */
+static uint64_t parts_bytes(size_t n, size_t k, size_t max_m)
+{
+    uint64_t bytes = 0;
+
+    for (size_t first = 0; first < n; first += PART) {
+        uint64_t part = k3_dense_matmul_bytes(width_at(n, first, PART), k, max_m, n);
+
+        if (part == 0) {
+            return 0;
+        }
+        bytes += part + sizeof(k3_dense_matmul_t *);
+    }
+    return bytes;
 }
 
 uint64_t k3_dense_bytes_on(k3_dense_path_t path, size_t n, size_t k, size_t max_m)
 {
     k3_dense_sizes_t sizes = sizes_of(path, n, k, max_m);
-    uint64_t         bytes = sizeof(k3_dense_t) + sizes.x + sizes.panel + sizes.y;
+    uint64_t         floats = sizes.x + copies_of(path) * (sizes.panel + sizes.y);
+    uint64_t         bytes = sizeof(k3_dense_t) + sizeof(float) * floats;
 
-    return path == K3_DENSE_BF16 ? bytes + k3_dense_matmul_bytes(n, k, max_m) : bytes;
+    return path == K3_DENSE_BF16 ? bytes + parts_bytes(n, k, max_m) : bytes;
 }
 
 uint64_t k3_dense_bytes(size_t n, size_t k, size_t max_m)
 {
     k3_dense_path_t path = k3_dense_best_path();
 
-    if (path == K3_DENSE_BF16 && k3_dense_matmul_bytes(n, k, max_m) == 0) {
+    if (path == K3_DENSE_BF16 && parts_bytes(n, k, max_m) == 0) {
         path = K3_DENSE_F32;
     }
     return k3_dense_bytes_on(path, n, k, max_m);
+}
+
+const char *k3_dense_path_name(void)
+{
+    return k3_dense_best_path() == K3_DENSE_BF16 ? "bf16" : "f32";
 }
 
 const char *k3_dense_library(void)

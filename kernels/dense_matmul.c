@@ -10,7 +10,7 @@
 enum { COUNTS = 9 }; /* 1, 2, 4, ... 256 rows */
 
 struct k3_dense_matmul {
-    size_t           n, k;
+    size_t           n, k, stride; /* between rows of the result */
     dnnl_engine_t    engine;
     dnnl_stream_t    stream;
     dnnl_memory_t    weights, scratch;
@@ -29,6 +29,17 @@ static int count_of(size_t max_m)
     return counts;
 }
 
+/* Rows of the result lie `stride` apart. */
+static dnnl_memory_desc_t describe_result(size_t rows, size_t columns, size_t stride)
+{
+    dnnl_dims_t        dims = {(dnnl_dim_t)rows, (dnnl_dim_t)columns};
+    dnnl_dims_t        strides = {(dnnl_dim_t)stride, 1};
+    dnnl_memory_desc_t desc = {0};
+
+    dnnl_memory_desc_init_by_strides(&desc, 2, dims, dnnl_f32, strides);
+    return desc;
+}
+
 static dnnl_memory_desc_t describe(size_t rows, size_t columns, dnnl_data_type_t type,
                                    dnnl_format_tag_t tag)
 {
@@ -40,11 +51,11 @@ static dnnl_memory_desc_t describe(size_t rows, size_t columns, dnnl_data_type_t
 }
 
 /* The plan for `m` rows with W in the given layout, scratch memory to be given by us. */
-static dnnl_primitive_desc_t plan(dnnl_engine_t engine, size_t m, size_t n, size_t k,
+static dnnl_primitive_desc_t plan(dnnl_engine_t engine, size_t m, size_t n, size_t k, size_t stride,
                                   const dnnl_memory_desc_t *weights)
 {
     dnnl_memory_desc_t    x = describe(m, k, dnnl_bf16, dnnl_ab);
-    dnnl_memory_desc_t    y = describe(m, n, dnnl_f32, dnnl_ab);
+    dnnl_memory_desc_t    y = describe_result(m, n, stride);
     dnnl_matmul_desc_t    matmul;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t result = NULL;
@@ -62,7 +73,7 @@ static dnnl_primitive_desc_t plan(dnnl_engine_t engine, size_t m, size_t n, size
 }
 
 /* Plans for all counts, the largest first as it chooses the layout of W. */
-static bool make_plans(dnnl_engine_t engine, size_t n, size_t k, int counts,
+static bool make_plans(dnnl_engine_t engine, size_t n, size_t k, size_t stride, int counts,
                        dnnl_primitive_desc_t *plans, dnnl_memory_desc_t *weights, size_t *scratch)
 {
     *weights = describe(k, n, dnnl_bf16, dnnl_format_tag_any);
@@ -70,7 +81,7 @@ static bool make_plans(dnnl_engine_t engine, size_t n, size_t k, int counts,
     for (int i = counts - 1; i >= 0; i--) {
         size_t bytes;
 
-        plans[i] = plan(engine, (size_t)1 << i, n, k, weights);
+        plans[i] = plan(engine, (size_t)1 << i, n, k, stride, weights);
         if (plans[i] == NULL) {
             return false;
         }
@@ -91,7 +102,7 @@ static void drop_plans(dnnl_primitive_desc_t *plans)
     }
 }
 
-uint64_t k3_dense_matmul_bytes(size_t n, size_t k, size_t max_m)
+uint64_t k3_dense_matmul_bytes(size_t n, size_t k, size_t max_m, size_t stride)
 {
     dnnl_primitive_desc_t plans[COUNTS] = {NULL};
     dnnl_memory_desc_t    weights;
@@ -102,7 +113,7 @@ uint64_t k3_dense_matmul_bytes(size_t n, size_t k, size_t max_m)
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) {
         return 0;
     }
-    if (make_plans(engine, n, k, count_of(max_m), plans, &weights, &scratch)) {
+    if (make_plans(engine, n, k, stride, count_of(max_m), plans, &weights, &scratch)) {
         bytes = sizeof(k3_dense_matmul_t) + dnnl_memory_desc_get_size(&weights) + scratch;
     }
     drop_plans(plans);
@@ -153,7 +164,7 @@ static bool make_primitives(k3_dense_matmul_t *matmul, dnnl_primitive_desc_t *pl
     for (int i = 0; i < matmul->counts; i++) {
         size_t             m = (size_t)1 << i;
         dnnl_memory_desc_t x = describe(m, matmul->k, dnnl_bf16, dnnl_ab);
-        dnnl_memory_desc_t y = describe(m, matmul->n, dnnl_f32, dnnl_ab);
+        dnnl_memory_desc_t y = describe_result(m, matmul->n, matmul->stride);
 
         if (dnnl_primitive_create(&matmul->primitives[i], plans[i]) != dnnl_success ||
             dnnl_memory_create(&matmul->x[i], &x, matmul->engine, DNNL_MEMORY_NONE) !=
@@ -166,7 +177,8 @@ static bool make_primitives(k3_dense_matmul_t *matmul, dnnl_primitive_desc_t *pl
     return true;
 }
 
-k3_dense_matmul_t *k3_dense_matmul_create(const uint16_t *w, size_t n, size_t k, size_t max_m)
+k3_dense_matmul_t *k3_dense_matmul_create(const uint16_t *w, size_t n, size_t k, size_t max_m,
+                                          size_t stride)
 {
     dnnl_primitive_desc_t plans[COUNTS] = {NULL};
     dnnl_memory_desc_t    weights;
@@ -179,11 +191,12 @@ k3_dense_matmul_t *k3_dense_matmul_create(const uint16_t *w, size_t n, size_t k,
     }
     matmul->n = n;
     matmul->k = k;
+    matmul->stride = stride;
     matmul->counts = count_of(max_m);
     ok = dnnl_engine_create(&matmul->engine, dnnl_cpu, 0) == dnnl_success &&
          dnnl_stream_create(&matmul->stream, matmul->engine, dnnl_stream_default_flags) ==
              dnnl_success &&
-         make_plans(matmul->engine, n, k, matmul->counts, plans, &weights, &scratch) &&
+         make_plans(matmul->engine, n, k, stride, matmul->counts, plans, &weights, &scratch) &&
          pack_weights(matmul, w, &weights) && make_primitives(matmul, plans, scratch);
     drop_plans(plans);
     if (!ok) {
@@ -224,7 +237,7 @@ void k3_dense_matmul_run(k3_dense_matmul_t *matmul, const uint16_t *x, size_t m,
         dnnl_primitive_execute(matmul->primitives[i], matmul->stream, 4, args);
         dnnl_stream_wait(matmul->stream);
         x += rows * matmul->k;
-        y += rows * matmul->n;
+        y += rows * matmul->stride;
         m -= rows;
     }
 }

@@ -69,8 +69,17 @@ uint64_t k3_expert_scale_bytes(const k3_expert_shape_t *shape);
 uint64_t k3_expert_layout(const k3_expert_shape_t *shape, const uint8_t *block,
                           k3_expert_weights_t *weights);
 
+/* What a row of n values costs in bytes read + written, where memory is the limit:
+ *
+ *   encode, decode   2 n + the row in its format (k3_format_row_bytes); 4 n + it
+ *   route            4 E read for the logits of E experts, 8 k written (the bias stays in a cache)
+ *   combine          2 n (k + 1)
+ *   rms_norm         4 n (the second reading of x is from a cache)
+ *   activate, add    6 n
+ *   sum              2 n (count + 1)
+ */
 typedef struct k3_kernels {
-    const char *isa; /* "avx2", "scalar" */
+    const char *isa; /* "avx512", "avx2", "scalar" */
 
     /* One row of n bf16 values to a format and back to f32. scales may be NULL for bf16. The same
      * bytes and values on every ISA, but for the payload of a NaN. */
@@ -92,8 +101,9 @@ typedef struct k3_kernels {
     /* Expert MLP over n rows: rows[i] points to the values, scales[i] to the scales of row i in
      * `format` (scales may be NULL for bf16; f32 scales need no alignment, bf16 values 2 bytes).
      * row_weights[i], when given, multiplies the activation's output of row i. out[i] receives
-     * `latent` bf16 values and overlaps no row. `work` has k3_expert_work_bytes at any alignment. n may be 0. A NaN in a row stays in that row; the order of a row's sums
-     * depends on n and on the ISA. */
+     * `latent` bf16 values and overlaps no row. `work` has k3_expert_work_bytes at any alignment. n
+     * may be 0. A NaN in a row stays in that row. The order of a row's sums depends on n and on the
+     * ISA, not on the number of threads. */
     void (*expert_mlp)(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
                        const void *const *rows, const void *const *scales, const float *row_weights,
@@ -133,7 +143,8 @@ size_t k3_expert_work_bytes(const k3_expert_shape_t *shape);
 /* `isa`: NULL or "auto" for the best one of this CPU, else a name; NULL when not known or usable.
  */
 const k3_kernels_t      *k3_kernels_cpu(const char *isa);
-extern const char *const k3_kernels_isa_names[]; /* "auto", "avx2", "scalar", NULL */
+const char              *k3_kernels_usable(void); /* "avx2, scalar": what this CPU has */
+extern const char *const k3_kernels_isa_names[];  /* "auto", "avx512", "avx2", "scalar", NULL */
 
 /* --- dense layers: y = x W^T, W bf16 [n][k] row major ---------------------------------------- */
 
@@ -141,15 +152,16 @@ typedef struct k3_dense k3_dense_t;
 
 /* Prepares W for up to max_m rows, with all work space; `w` must outlive the object. On a CPU that
  * multiplies bf16, W is packed once into a copy for oneDNN's bf16 matmul; else panels of W are
- * widened to f32 in each run, and work space does not grow beyond 256 rows. Runs on one thread: the
- * calling thread's number of OpenMP threads is set to 1. Returns NULL when memory is short. */
+ * widened to f32 in each run, and work space does not grow beyond 256 rows. The number of threads
+ * (kernels/threads.h) is not to grow while the object lives. Returns NULL when memory is short. */
 k3_dense_t *k3_dense_create(const uint16_t *w, size_t n, size_t k, size_t max_m);
 void        k3_dense_destroy(k3_dense_t *dense);
 /* Exactly one of y_f32 [m][n] and y_bf16 [m][n] is given. m may be 0. Allocates nothing,
  * but for what oneDNN may do inside. */
 void k3_dense_run(k3_dense_t *dense, const uint16_t *x, size_t m, float *y_f32, uint16_t *y_bf16);
-/* Bytes that create allocates beside W: the packed copy, if any, and work space. */
+/* Bytes that create allocates beside W: the packed copy, if any, and work space of all threads. */
 uint64_t    k3_dense_bytes(size_t n, size_t k, size_t max_m);
-const char *k3_dense_library(void); /* "oneDNN 2.6.3" */
+const char *k3_dense_library(void);   /* "oneDNN 2.6.3" */
+const char *k3_dense_path_name(void); /* "bf16" or "f32": what this CPU multiplies */
 
 #endif

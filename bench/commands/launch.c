@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "bench/commands/command.h"
+#include "bench/commands/compute.h"
 #include "bench/commands/version.h"
 #include "bench/report/record.h"
 #include "harness/mpi/topology.h"
 #include "harness/record/document.h"
+#include "kernels/threads.h"
 
 static json_t *record_options(const k3_options_t *options)
 {
@@ -49,11 +51,11 @@ static json_t *record_topology(const k3_world_t *world, const k3_place_t *places
 
     for (int r = 0; r < world->size && local != NULL; r++) {
         const k3_place_t *p = &places[r];
-        json_t           *row =
-            json_pack("{s:i, s:o, s:i, s:i, s:o, s:o, s:s}", "rank", r, "host",
+        json_t           *row = json_pack(
+                      "{s:i, s:o, s:i, s:i, s:o, s:i, s:o, s:s}", "rank", r, "host",
                       k3_json_string(world->host_of[r]), "node", world->node_of[r], "local_rank",
-                      local[world->node_of[r]]++, "cpus", k3_json_string(p->cpus), "numa",
-                      p->numa >= 0 ? json_integer(p->numa) : json_null(), "device", "cpu");
+                      local[world->node_of[r]]++, "cpus", k3_json_string(p->cpus), "threads", p->threads,
+                      "numa", p->numa >= 0 ? json_integer(p->numa) : json_null(), "device", "cpu");
 
         json_object_set_new(row, "nic", json_null());
         json_object_set_new(
@@ -94,6 +96,7 @@ k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *opti
 
     *document_p = NULL;
     k3_place_find(&own, err);
+    own.threads = k3_threads();
     if (k3_world_agree(world, err) != K3_OK ||
         k3_place_gather(world, &own, &places, err) != K3_OK || world->rank != 0) {
         return err->status;
@@ -105,13 +108,13 @@ k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *opti
         machine.numa_nodes =
             places[r].numa + 1 > machine.numa_nodes ? places[r].numa + 1 : machine.numa_nodes;
     }
-    run =
-        json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "id", launch->run_id,
-                  "started_utc", launch->started, "argv",
-                  k3_json_list_of_strings((const char *const *)launch->argv, (size_t)launch->argc),
-                  "options", record_options(options), "version", k3_version_text, "git_sha",
-                  k3_version_git, "build", k3_version_build(), "loaded", k3_version_loaded(),
-                  "launch", record_launch(world), "environment", k3_environment());
+    run = json_pack(
+        "{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", launch->run_id,
+        "started_utc", launch->started, "argv",
+        k3_json_list_of_strings((const char *const *)launch->argv, (size_t)launch->argc), "options",
+        record_options(options), "version", k3_version_text, "git_sha", k3_version_git, "build",
+        k3_version_build(), "loaded", k3_version_loaded(), "launch", record_launch(world),
+        "environment", k3_environment(), "kernels", k3_compute_record(launch->isa));
     d = json_pack("{s:s, s:o, s:o, s:o, s:o, s:O}", "schema", K3_SCHEMA, "run", run, "fingerprint",
                   k3_fingerprint(&machine), "topology", record_topology(world, places), "setup",
                   record_setup(cells), "cells", cells);

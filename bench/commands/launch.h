@@ -13,6 +13,7 @@ typedef struct k3_launch {
     const char  *started; /* UTC */
     int          argc;    /* of the program, as it was started */
     char *const *argv;
+    const char  *isa; /* of the kernels of rank 0 */
 } k3_launch_t;
 
 /* Collective. *document_p at rank 0, NULL elsewhere; `cells` is referenced, not stolen. */

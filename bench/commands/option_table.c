@@ -108,7 +108,13 @@ const k3_option_def_t k3_option_defs[] = {
      "auto: round where every rank has a core",
      R},
     {"accounting", "on|off", "on", "counters and times of each queue pair", R},
-    {"isa", "NAME", "auto", "auto, avx2, scalar: which CPU kernels", R},
+    {"isa", "NAME", "auto",
+     "CPU kernels of the experts and rows: auto (the best of this processor), avx512, avx2, scalar",
+     R},
+    {"threads", "auto|N", "auto",
+     "threads that a rank computes on; auto: the cores it is bound to, at most its share of the "
+     "node's",
+     R},
     {"fault", "SPEC", "none",
      "stall:RANK:PHASE:MS[:ITERATION or :/EVERY], dead:RANK[+RANK...]:PHASE[:ITERATION],\n"
      "slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW (test of the checks); iterations from 1, warm-up "

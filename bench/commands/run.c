@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "bench/commands/command.h"
+#include "bench/commands/compute.h"
 #include "bench/commands/fault.h"
 #include "bench/commands/launch.h"
 #include "bench/commands/sources.h"
@@ -112,10 +113,8 @@ static k3_status_t parse_transport(run_t *run, k3_error_t *err)
 static k3_status_t parse_region(run_t *run, k3_error_t *err)
 {
     const char *limit = k3_options_get(run->options, "call-timeout");
-    size_t      isa;
 
-    if (k3_parse_name("isa", k3_options_get(run->options, "isa"), k3_kernels_isa_names, &isa,
-                      err) != K3_OK ||
+    if (k3_compute_choose(run->options, &run->world, &run->region.isa, err) != K3_OK ||
         parse_switch(run, "accounting", &run->region.accounting, err) != K3_OK ||
         k3_fault_parse(k3_options_get(run->options, "fault"), (uint32_t)run->world.size,
                        &run->region.fault, err) != K3_OK ||
@@ -124,7 +123,6 @@ static k3_status_t parse_region(run_t *run, k3_error_t *err)
         return err->status;
     }
     run->measure.accounting = run->region.accounting;
-    run->region.isa = k3_kernels_isa_names[isa];
     run->region.order_rounds = 64;
     run->region.weights = &run->weights;
     return K3_OK;
@@ -516,7 +514,7 @@ static k3_status_t refuse_all(const run_t *run, k3_error_t *err)
 static k3_status_t report(run_t *run, k3_error_t *err)
 {
     json_t     *document = NULL;
-    k3_launch_t launch = {run->run_id, run->started, run->argc, run->argv};
+    k3_launch_t launch = {run->run_id, run->started, run->argc, run->argv, run->region.isa};
 
     /* Collective: the places of all ranks are gathered. */
     if (k3_launch_document(&run->world, run->options, &launch, run->cells, &document, err) !=

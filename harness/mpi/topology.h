@@ -10,6 +10,7 @@ enum { K3_CPUS_MAX = 128 };
 typedef struct k3_place {
     char cpus[K3_CPUS_MAX]; /* list form of the binding, "0-1"; all allowed cores when not bound */
     int  cores;             /* cores in it */
+    int  threads;           /* that the rank computes on; 0 until who knows says so */
     int  numa;              /* -1: spans several or unknown */
     char cpu_model[K3_CPUS_MAX];
 } k3_place_t;

@@ -3,10 +3,10 @@
 
 #if defined(__x86_64__)
 
-void k3_avx2_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
-                        const k3_expert_weights_t *weights, size_t n, k3_format_t format,
-                        const void *const *rows, const void *const *scales,
-                        const float *row_weights, uint16_t *const *out, void *work)
+static void expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
+                       const k3_expert_weights_t *weights, size_t n, k3_format_t format,
+                       const void *const *rows, const void *const *scales, const float *row_weights,
+                       uint16_t *const *out, void *work)
 {
     static const k3_expert_ops_t ops = {
         .encode = k3_avx2_encode,
@@ -26,9 +26,9 @@ const k3_kernels_t k3_kernels_avx2 = {
     .decode = k3_avx2_decode,
     .log_encode = k3_scalar_log_encode,
     .log_decode = k3_scalar_log_decode,
-    .expert_mlp = k3_avx2_expert_mlp,
+    .expert_mlp = expert_mlp,
     .route = k3_avx2_route,
-    .route_weights = k3_scalar_route_weights,
+    .route_weights = k3_avx2_route_weights,
     .combine = k3_avx2_combine,
     .rms_norm = k3_avx2_rms_norm,
     .activate = k3_avx2_activate,

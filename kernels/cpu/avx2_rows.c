@@ -1,86 +1,23 @@
 /* Row operations: equal to kernels/cpu/scalar.c bit for bit, but for rms_norm, whose sum has
  * another order (the rounded results differ by one unit in the last place at most, and seldom). */
-#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/avx2_functions.h"
 
 #if defined(__x86_64__)
 
 #include <math.h>
 
-#include "kernels/cpu/functions.h"
-
-/* --- functions, in the steps of kernels/cpu/functions.h -------------------------------------- */
-
-K3_AVX2_INLINE __m256 power_of_two(__m256i exponent)
-{
-    exponent = _mm256_add_epi32(exponent, _mm256_set1_epi32(127));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
-}
-
-K3_AVX2_INLINE __m256 polynomial(const float *terms, int count, __m256 x)
-{
-    __m256 p = _mm256_set1_ps(terms[0]);
-
-    for (int i = 1; i < count; i++) {
-        p = _mm256_add_ps(_mm256_mul_ps(p, x), _mm256_set1_ps(terms[i]));
-    }
-    return p;
-}
-
-K3_AVX2_INLINE __m256 exp8(__m256 x)
-{
-    const __m256 round = _mm256_set1_ps(K3_EXP_ROUND);
-    __m256       t, k, r, p;
-    __m256i      n, half;
-
-    /* min and max return their second operand where one is NaN. */
-    x = _mm256_min_ps(_mm256_set1_ps(K3_EXP_LIMIT), x);
-    x = _mm256_max_ps(_mm256_set1_ps(-K3_EXP_LIMIT), x);
-    t = _mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(K3_LOG2_E)), round);
-    k = _mm256_sub_ps(t, round);
-    r = _mm256_sub_ps(x, _mm256_mul_ps(k, _mm256_set1_ps(K3_LN2_HIGH)));
-    r = _mm256_sub_ps(r, _mm256_mul_ps(k, _mm256_set1_ps(K3_LN2_LOW)));
-    p = polynomial(k3_exp_terms, 8, r);
-    n = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_castps_si256(round));
-    half = _mm256_srai_epi32(n, 1);
-    p = _mm256_mul_ps(p, power_of_two(half));
-    return _mm256_mul_ps(p, power_of_two(_mm256_sub_epi32(n, half)));
-}
-
-K3_AVX2_INLINE __m256 sigmoid8(__m256 x)
-{
-    const __m256 one = _mm256_set1_ps(1.0f);
-    const __m256 sign = _mm256_set1_ps(-0.0f);
-
-    return _mm256_div_ps(one, _mm256_add_ps(one, exp8(_mm256_xor_ps(x, sign))));
-}
-
-K3_AVX2_INLINE __m256 tanh8(__m256 x)
-{
-    const __m256 sign = _mm256_set1_ps(-0.0f);
-    const __m256 one = _mm256_set1_ps(1.0f);
-    const __m256 two = _mm256_set1_ps(2.0f);
-    __m256       magnitude = _mm256_andnot_ps(sign, x);
-    __m256       square = _mm256_mul_ps(x, x);
-    __m256       p = polynomial(k3_tanh_terms, 5, square);
-    __m256       small = _mm256_add_ps(x, _mm256_mul_ps(_mm256_mul_ps(x, square), p));
-    __m256       large = _mm256_add_ps(exp8(_mm256_mul_ps(two, magnitude)), one);
-    __m256       is_small = _mm256_cmp_ps(magnitude, _mm256_set1_ps(K3_TANH_SMALL), _CMP_LT_OQ);
-
-    large = _mm256_sub_ps(one, _mm256_div_ps(two, large));
-    large = _mm256_or_ps(_mm256_andnot_ps(sign, large), _mm256_and_ps(sign, x));
-    return _mm256_blendv_ps(large, small, is_small);
-}
+/* --- activations ----------------------------------------------------------------------------- */
 
 K3_AVX2_INLINE __m256 act8(k3_activation_t activation, __m256 gate, __m256 up)
 {
-    __m256 s = sigmoid8(gate);
+    __m256 s = k3_sigmoid8(gate);
     __m256 a, b;
 
     if (activation == K3_ACT_SWIGLU) {
         return _mm256_mul_ps(_mm256_mul_ps(gate, s), up);
     }
-    a = tanh8(_mm256_mul_ps(gate, _mm256_set1_ps(1.0f / K3_SITU_BETA)));
-    b = tanh8(_mm256_mul_ps(up, _mm256_set1_ps(1.0f / K3_SITU_LAMBDA)));
+    a = k3_tanh8(_mm256_mul_ps(gate, _mm256_set1_ps(1.0f / K3_SITU_BETA)));
+    b = k3_tanh8(_mm256_mul_ps(up, _mm256_set1_ps(1.0f / K3_SITU_LAMBDA)));
     a = _mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(K3_SITU_BETA), a), s);
     return _mm256_mul_ps(a, _mm256_mul_ps(_mm256_set1_ps(K3_SITU_LAMBDA), b));
 }
@@ -115,27 +52,6 @@ K3_AVX2 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate,
         result.high = _mm256_mul_ps(result.high, factor);
         k3_store_bf16(out + i, n - i, result);
     }
-}
-
-/* --- routing --------------------------------------------------------------------------------- */
-
-K3_AVX2 static void route_values(const float *logits, const float *bias, size_t n, float *out)
-{
-    size_t i = 0;
-
-    for (; i + 8 <= n; i += 8) {
-        _mm256_storeu_ps(out + i, _mm256_add_ps(sigmoid8(_mm256_loadu_ps(logits + i)),
-                                                _mm256_loadu_ps(bias + i)));
-    }
-    for (; i < n; i++) {
-        out[i] = k3_sigmoid(logits[i]) + bias[i];
-    }
-}
-
-void k3_avx2_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
-                   float *weights)
-{
-    k3_route_by(route_values, logits, bias, experts, k, ids, weights);
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -269,32 +185,33 @@ K3_AVX2_INLINE void dot_bf16(size_t m, const uint16_t *w, size_t k, const float 
 }
 
 K3_AVX2_INLINE void dot_rows(size_t m, const uint16_t *w, size_t n, size_t k, const float *x,
-                             float *y)
+                             float *y, size_t stride)
 {
     for (size_t j = 0; j < n; j++) {
         float sums[4];
 
         dot_bf16(m, w + j * k, k, x, sums);
         for (size_t r = 0; r < m; r++) {
-            y[r * n + j] = sums[r];
+            y[r * stride + j] = sums[r];
         }
     }
 }
 
-K3_AVX2 static void dot(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y)
+K3_AVX2 static void dot(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y,
+                        size_t stride)
 {
     switch (m) {
     case 1:
-        dot_rows(1, w, n, k, x, y);
+        dot_rows(1, w, n, k, x, y, stride);
         break;
     case 2:
-        dot_rows(2, w, n, k, x, y);
+        dot_rows(2, w, n, k, x, y, stride);
         break;
     case 3:
-        dot_rows(3, w, n, k, x, y);
+        dot_rows(3, w, n, k, x, y, stride);
         break;
     default:
-        dot_rows(4, w, n, k, x, y);
+        dot_rows(4, w, n, k, x, y, stride);
         break;
     }
 }

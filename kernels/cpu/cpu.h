@@ -13,6 +13,7 @@
 extern const k3_kernels_t k3_kernels_scalar;
 #if defined(__x86_64__)
 extern const k3_kernels_t k3_kernels_avx2;
+extern const k3_kernels_t k3_kernels_avx512;
 #endif
 
 /* A weight matrix, row major along the sum. */
@@ -23,16 +24,16 @@ typedef struct k3_matrix {
     size_t             rows, columns;
 } k3_matrix_t;
 
-/* f32 rows in work space have a length of k3_padded(n), a whole number of 64-value blocks. */
+/* f32 rows in work space have a length of k3_padded(n), a whole number of the largest blocks that an
+ * ISA decodes at a time. */
 static inline size_t k3_padded(size_t n)
 {
-    return (n + 63) / 64 * 64;
+    return (n + 127) / 128 * 128;
 }
 
 enum {
     K3_EXPERT_CHUNK = 64, /* rows of one pass over the weights */
-    K3_PANEL_FLOATS =
-        12 * 512, /* decoded weights at hand, small enough for the first-level cache */
+    K3_GEMM_COLUMNS = 96  /* of the result that one thread does at a time */
 };
 
 /* What differs between ISAs in the expert MLP; kernels/cpu/expert.c holds the order of the steps.
@@ -41,11 +42,13 @@ typedef struct k3_expert_ops {
     void (*encode)(k3_format_t format, const uint16_t *row, size_t n, void *values, void *scales);
     void (*decode)(k3_format_t format, const void *values, const void *scales, size_t n,
                    float *out);
-    /* Copies n values into k3_padded(n), zeros behind, in the order that gemm reads them. */
-    void (*pack)(k3_weight_format_t format, const float *row, size_t n, float *packed);
-    /* y[i][j] = sum of w[j][.] x[i][.]; x and y have padded rows. `panel` has K3_PANEL_FLOATS or
-     * one row of w, whichever is more. */
-    void (*gemm)(const k3_matrix_t *w, const float *x, size_t m, float *y, float *panel);
+    /* Brings n values into the order that gemm reads them, zeros up to k3_padded(n). */
+    void (*pack)(k3_weight_format_t format, float *row, size_t n);
+    /* y[i][j] = sum of w[j][.] x[i][.] for first <= j < first + count, of m <= K3_EXPERT_CHUNK
+     * rows, count <= K3_GEMM_COLUMNS. x and y have padded rows of whole 64-byte lines. The order of
+     * a sum does not depend on first and count. */
+    void (*gemm)(const k3_matrix_t *w, const float *x, size_t m, size_t first, size_t count,
+                 float *y);
     void (*round)(const float *row, size_t n, uint16_t *out);
     /* out = bf16(act(gate, up) * weight). */
     void (*activate)(k3_activation_t activation, const float *gate, const float *up, float weight,
@@ -60,8 +63,10 @@ void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
 /* What the dense layers need of an ISA. */
 typedef struct k3_row_ops {
     void (*round)(const float *row, size_t n, uint16_t *out);
-    /* y[i][j] = x[i] . w[j] for 1 to 4 rows of x, n rows of bf16 w; NULL where it would be slow. */
-    void (*dot)(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y);
+    /* y[i * stride + j] = x[i] . w[j] for 1 to 4 rows of x, n rows of bf16 w; NULL where it would be
+     * slow. */
+    void (*dot)(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y,
+                size_t stride);
 } k3_row_ops_t;
 
 extern const k3_row_ops_t k3_row_ops_scalar;

@@ -2,21 +2,32 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/threads.h"
 
 /* Work space of one pass. f32 rows are padded; `gate` is overwritten by the packed middle rows and
- * `x` by the output rows, once they are no longer needed. */
+ * `x` by the output rows, once they are no longer needed. The others are where a row passes through
+ * a format; each row has its own, as threads take different rows. */
 typedef struct k3_expert_work {
-    float    *x, *gate, *up, *panel, *row;
+    float    *x, *gate, *up;
     uint16_t *bf16;
-    uint8_t  *values;
-    void     *scales;
+    uint8_t  *values, *scales;
+    size_t    longest; /* of a row in the last three: so many values, a byte of scales for 8 */
     size_t    bytes;
 } k3_expert_work_t;
 
-static size_t longest(const k3_expert_shape_t *shape)
-{
-    return k3_padded(shape->latent > shape->inter ? shape->latent : shape->inter);
-}
+/* One pass: up to K3_EXPERT_CHUNK rows of one expert. */
+typedef struct k3_expert_pass {
+    const k3_expert_ops_t   *ops;
+    const k3_expert_shape_t *shape;
+    const k3_recipe_t       *recipe;
+    k3_matrix_t              w1, w3, w2;
+    size_t                   n;
+    k3_format_t              format;
+    const void *const *rows, *const *scales;
+    const float     *row_weights;
+    uint16_t *const *out;
+    k3_expert_work_t work;
+} k3_expert_pass_t;
 
 static void *take(char *base, size_t *used, size_t bytes)
 {
@@ -29,20 +40,17 @@ static void *take(char *base, size_t *used, size_t bytes)
 /* base NULL: only the size. */
 static k3_expert_work_t divide(const k3_expert_shape_t *shape, char *base)
 {
-    size_t           row = longest(shape);
-    size_t           latent = sizeof(float) * K3_EXPERT_CHUNK * k3_padded(shape->latent);
-    size_t           inter = sizeof(float) * K3_EXPERT_CHUNK * k3_padded(shape->inter);
-    size_t           panel = row > K3_PANEL_FLOATS ? row : K3_PANEL_FLOATS;
-    k3_expert_work_t work = {0};
+    size_t           latent = K3_EXPERT_CHUNK * k3_padded(shape->latent);
+    size_t           inter = K3_EXPERT_CHUNK * k3_padded(shape->inter);
+    size_t           most = latent > inter ? latent : inter;
+    k3_expert_work_t work = {.longest = most / K3_EXPERT_CHUNK};
 
-    work.x = take(base, &work.bytes, latent);
-    work.gate = take(base, &work.bytes, inter);
-    work.up = take(base, &work.bytes, inter);
-    work.panel = take(base, &work.bytes, sizeof(float) * panel);
-    work.row = take(base, &work.bytes, sizeof(float) * row);
-    work.bf16 = take(base, &work.bytes, sizeof(uint16_t) * row);
-    work.values = take(base, &work.bytes, row);
-    work.scales = take(base, &work.bytes, row / 8);
+    work.x = take(base, &work.bytes, sizeof(float) * latent);
+    work.gate = take(base, &work.bytes, sizeof(float) * inter);
+    work.up = take(base, &work.bytes, sizeof(float) * inter);
+    work.bf16 = take(base, &work.bytes, sizeof(uint16_t) * most);
+    work.values = take(base, &work.bytes, most);
+    work.scales = take(base, &work.bytes, most / 8);
     return work;
 }
 
@@ -51,73 +59,121 @@ size_t k3_expert_work_bytes(const k3_expert_shape_t *shape)
     return divide(shape, NULL).bytes + 64; /* the caller's block may start anywhere */
 }
 
-/* bf16 values to `format` and back into work->row. */
-static void through_format(const k3_expert_ops_t *ops, k3_format_t format, const uint16_t *row,
-                           size_t n, k3_expert_work_t *work)
+/* --- rows ------------------------------------------------------------------------------------ */
+
+/* bf16 values of row i to `format` and back to f32. */
+static void through_format(const k3_expert_pass_t *p, size_t i, k3_format_t format,
+                           const uint16_t *row, size_t n, float *to)
 {
+    const k3_expert_work_t *work = &p->work;
+    uint8_t                *values = work->values + i * work->longest;
+    uint8_t                *scales = work->scales + i * work->longest / 8;
+
     if (format == K3_FORMAT_BF16) {
-        ops->decode(K3_FORMAT_BF16, row, NULL, n, work->row);
+        p->ops->decode(K3_FORMAT_BF16, row, NULL, n, to);
         return;
     }
-    ops->encode(format, row, n, work->values, work->scales);
-    ops->decode(format, work->values, work->scales, n, work->row);
+    p->ops->encode(format, row, n, values, scales);
+    p->ops->decode(format, values, scales, n, to);
 }
 
-/* A row as it arrived to the f32 values that the first GEMM reads, in work->row. */
-static void read_input(const k3_expert_ops_t *ops, k3_format_t input, k3_format_t arrived,
-                       const void *values, const void *scales, size_t n, k3_expert_work_t *work)
+/* Row i as it arrived to the values that the first GEMM reads. */
+static void read_row(void *pass, size_t i)
 {
-    if (arrived == K3_FORMAT_BF16) {
-        through_format(ops, input, values, n, work);
-        return;
+    const k3_expert_pass_t *p = pass;
+    size_t                  n = p->shape->latent;
+    const void             *scales = p->scales == NULL ? NULL : p->scales[i];
+    float                  *to = p->work.x + i * k3_padded(n);
+    uint16_t               *bf16 = p->work.bf16 + i * p->work.longest;
+
+    if (p->format == K3_FORMAT_BF16) {
+        through_format(p, i, p->recipe->input, p->rows[i], n, to);
+    } else {
+        p->ops->decode(p->format, p->rows[i], scales, n, to);
+        if (p->format != p->recipe->input) {
+            p->ops->round(to, n, bf16);
+            through_format(p, i, p->recipe->input, bf16, n, to);
+        }
     }
-    ops->decode(arrived, values, scales, n, work->row);
-    if (arrived != input) {
-        ops->round(work->row, n, work->bf16);
-        through_format(ops, input, work->bf16, n, work);
+    p->ops->pack(p->shape->weights, to, n);
+}
+
+static void round_row(const k3_expert_pass_t *p, float *row, uint16_t *bf16)
+{
+    p->ops->round(row, p->shape->inter, bf16);
+    p->ops->decode(K3_FORMAT_BF16, bf16, NULL, p->shape->inter, row);
+}
+
+/* The activation of row i, to the values that the second GEMM reads. */
+static void activate_row(void *pass, size_t i)
+{
+    const k3_expert_pass_t *p = pass;
+    size_t                  n = p->shape->inter;
+    float                  *gate = p->work.gate + i * k3_padded(n);
+    float                  *up = p->work.up + i * k3_padded(n);
+    uint16_t               *bf16 = p->work.bf16 + i * p->work.longest;
+    float                   weight = p->row_weights == NULL ? 1.0f : p->row_weights[i];
+
+    if (p->recipe->round_gate_up) {
+        round_row(p, gate, bf16);
+        round_row(p, up, bf16);
+    }
+    p->ops->activate(p->shape->activation, gate, up, weight, n, bf16);
+    through_format(p, i, p->recipe->middle, bf16, n, gate);
+    p->ops->pack(p->shape->weights, gate, n);
+}
+
+static void write_row(void *pass, size_t i)
+{
+    const k3_expert_pass_t *p = pass;
+
+    p->ops->round(p->work.x + i * k3_padded(p->shape->latent), p->shape->latent, p->out[i]);
+}
+
+/* --- columns --------------------------------------------------------------------------------- */
+
+static size_t blocks_of(size_t columns)
+{
+    return (columns + K3_GEMM_COLUMNS - 1) / K3_GEMM_COLUMNS;
+}
+
+static void columns_of(const k3_expert_pass_t *p, const k3_matrix_t *w, const float *x,
+                       size_t block, float *y)
+{
+    size_t first = block * K3_GEMM_COLUMNS, left = w->rows - first;
+
+    p->ops->gemm(w, x, p->n, first, left < K3_GEMM_COLUMNS ? left : K3_GEMM_COLUMNS, y);
+}
+
+/* Blocks of gate, then those of up. */
+static void gate_up_block(void *pass, size_t block)
+{
+    const k3_expert_pass_t *p = pass;
+    size_t                  blocks = blocks_of(p->shape->inter);
+
+    if (block < blocks) {
+        columns_of(p, &p->w1, p->work.x, block, p->work.gate);
+    } else {
+        columns_of(p, &p->w3, p->work.x, block - blocks, p->work.up);
     }
 }
 
-static void middle(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
-                   const k3_recipe_t *recipe, float weight, float *gate, float *up,
-                   k3_expert_work_t *work)
+static void down_block(void *pass, size_t block)
 {
-    if (recipe->round_gate_up) {
-        ops->round(gate, shape->inter, work->bf16);
-        ops->decode(K3_FORMAT_BF16, work->bf16, NULL, shape->inter, gate);
-        ops->round(up, shape->inter, work->bf16);
-        ops->decode(K3_FORMAT_BF16, work->bf16, NULL, shape->inter, up);
-    }
-    ops->activate(shape->activation, gate, up, weight, shape->inter, work->bf16);
-    through_format(ops, recipe->middle, work->bf16, shape->inter, work);
-    ops->pack(shape->weights, work->row, shape->inter, gate);
+    const k3_expert_pass_t *p = pass;
+
+    columns_of(p, &p->w2, p->work.gate, block, p->work.x);
 }
 
-static void run_chunk(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
-                      const k3_recipe_t *recipe, const k3_expert_weights_t *weights, size_t n,
-                      k3_format_t format, const void *const *rows, const void *const *scales,
-                      const float *row_weights, uint16_t *const *out, k3_expert_work_t *work)
-{
-    size_t      latent = k3_padded(shape->latent), inter = k3_padded(shape->inter);
-    k3_matrix_t w1 = {shape->weights, weights->w1, weights->w1_scale, shape->inter, shape->latent};
-    k3_matrix_t w3 = {shape->weights, weights->w3, weights->w3_scale, shape->inter, shape->latent};
-    k3_matrix_t w2 = {shape->weights, weights->w2, weights->w2_scale, shape->latent, shape->inter};
+/* --- all ------------------------------------------------------------------------------------- */
 
-    for (size_t i = 0; i < n; i++) {
-        read_input(ops, recipe->input, format, rows[i], scales == NULL ? NULL : scales[i],
-                   shape->latent, work);
-        ops->pack(shape->weights, work->row, shape->latent, work->x + i * latent);
-    }
-    ops->gemm(&w1, work->x, n, work->gate, work->panel);
-    ops->gemm(&w3, work->x, n, work->up, work->panel);
-    for (size_t i = 0; i < n; i++) {
-        middle(ops, shape, recipe, row_weights == NULL ? 1.0f : row_weights[i],
-               work->gate + i * inter, work->up + i * inter, work);
-    }
-    ops->gemm(&w2, work->gate, n, work->x, work->panel);
-    for (size_t i = 0; i < n; i++) {
-        ops->round(work->x + i * latent, shape->latent, out[i]);
-    }
+static void run_pass(k3_expert_pass_t *p)
+{
+    k3_parallel(p->n, read_row, p);
+    k3_parallel(2 * blocks_of(p->shape->inter), gate_up_block, p);
+    k3_parallel(p->n, activate_row, p);
+    k3_parallel(blocks_of(p->shape->latent), down_block, p);
+    k3_parallel(p->n, write_row, p);
 }
 
 void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
@@ -125,7 +181,8 @@ void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
                    k3_format_t format, const void *const *rows, const void *const *scales,
                    const float *row_weights, uint16_t *const *out, void *work)
 {
-    k3_expert_work_t parts;
+    k3_weight_format_t as = shape->weights;
+    k3_expert_pass_t   p = {ops, shape, recipe, .format = format};
 
     if (shape->inter == 0) {
         for (size_t i = 0; i < n; i++) {
@@ -133,12 +190,16 @@ void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
         }
         return;
     }
-    parts = divide(shape, (char *)work + (64 - (uintptr_t)work % 64) % 64);
+    p.w1 = (k3_matrix_t){as, weights->w1, weights->w1_scale, shape->inter, shape->latent};
+    p.w3 = (k3_matrix_t){as, weights->w3, weights->w3_scale, shape->inter, shape->latent};
+    p.w2 = (k3_matrix_t){as, weights->w2, weights->w2_scale, shape->latent, shape->inter};
+    p.work = divide(shape, (char *)work + (64 - (uintptr_t)work % 64) % 64);
     for (size_t i = 0; i < n; i += K3_EXPERT_CHUNK) {
-        size_t count = n - i < K3_EXPERT_CHUNK ? n - i : K3_EXPERT_CHUNK;
-
-        run_chunk(ops, shape, recipe, weights, count, format, rows + i,
-                  scales == NULL ? NULL : scales + i, row_weights == NULL ? NULL : row_weights + i,
-                  out + i, &parts);
+        p.n = n - i < K3_EXPERT_CHUNK ? n - i : K3_EXPERT_CHUNK;
+        p.rows = rows + i;
+        p.scales = scales == NULL ? NULL : scales + i;
+        p.row_weights = row_weights == NULL ? NULL : row_weights + i;
+        p.out = out + i;
+        run_pass(&p);
     }
 }

@@ -7,39 +7,48 @@
 
 /* --- expert MLP ------------------------------------------------------------------------------ */
 
-static void pack(k3_weight_format_t format, const float *row, size_t n, float *packed)
+static void pack(k3_weight_format_t format, float *row, size_t n)
 {
     (void)format;
-    for (size_t i = 0; i < k3_padded(n); i++) {
-        packed[i] = i < n ? row[i] : 0.0f;
-    }
+    memset(row + n, 0, sizeof *row * (k3_padded(n) - n));
 }
 
-static void decode_weights(const k3_matrix_t *w, size_t row, float *out)
+enum { GROUP = 128 }; /* weights decoded at a time */
+
+/* Weights first .. first + count of row j. */
+static void decode_weights(const k3_matrix_t *w, size_t j, size_t first, size_t count, float *out)
 {
     size_t columns = w->columns, blocks = (columns + 127) / 128;
 
     if (w->format == K3_WEIGHT_MXFP4) {
-        k3_scalar_decode(K3_FORMAT_MXFP4, w->values + row * (columns / 2),
-                         (const uint8_t *)w->scales + row * (columns / 32), columns, out);
+        k3_scalar_decode(K3_FORMAT_MXFP4, w->values + (j * columns + first) / 2,
+                         (const uint8_t *)w->scales + (j * columns + first) / 32, count, out);
     } else {
-        k3_scalar_decode(K3_FORMAT_FP8, w->values + row * columns,
-                         (const float *)w->scales + row / 128 * blocks, columns, out);
+        k3_scalar_decode(K3_FORMAT_FP8, w->values + j * columns + first,
+                         (const float *)w->scales + j / 128 * blocks + first / 128, count, out);
     }
 }
 
-static void gemm(const k3_matrix_t *w, const float *x, size_t m, float *y, float *panel)
+static void gemm(const k3_matrix_t *w, const float *x, size_t m, size_t first, size_t count,
+                 float *y)
 {
-    for (size_t j = 0; j < w->rows; j++) {
-        decode_weights(w, j, panel);
-        for (size_t i = 0; i < m; i++) {
-            const float *row = x + i * k3_padded(w->columns);
-            float        sum = 0.0f;
+    for (size_t j = first; j < first + count; j++) {
+        float sum[K3_EXPERT_CHUNK] = {0}, part[GROUP];
 
-            for (size_t k = 0; k < w->columns; k++) {
-                sum += row[k] * panel[k];
+        for (size_t k = 0; k < w->columns; k += GROUP) {
+            size_t length = w->columns - k < GROUP ? w->columns - k : GROUP;
+
+            decode_weights(w, j, k, length, part);
+            for (size_t i = 0; i < m; i++) {
+                const float *row = x + i * k3_padded(w->columns) + k;
+
+                for (size_t d = 0; d < length; d++) {
+                    sum[i] += row[d] * part[d];
+                }
             }
-            y[i * k3_padded(w->rows) + j] = sum;
+        }
+        for (size_t i = 0; i < m; i++) {
+            y[i * k3_padded(w->rows) + j] = sum[i];
         }
     }
 }
