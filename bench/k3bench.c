@@ -12,6 +12,7 @@ const k3_command_t *const k3_commands[] = {&k3_command_run,
                                            &k3_command_compare,
                                            &k3_command_gate,
                                            &k3_command_report,
+                                           &k3_command_doctor,
                                            &k3_command_list,
                                            NULL};
 

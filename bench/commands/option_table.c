@@ -120,8 +120,11 @@ const k3_option_def_t k3_option_defs[] = {
     {"out", "FILE", NULL, "the record; default: results/local/RUN_ID.json when that folder exists",
      R},
     {"progress", "auto|off", "auto", "a progress line on a terminal", R},
-    {"json", "FILE", NULL, "list, plan: JSON instead of text (- for standard output)",
-     K3_COMMAND_PLAN},
+    {"json", "FILE", NULL, "list, plan, doctor: JSON instead of text (- for standard output)",
+     K3_COMMAND_PLAN | K3_COMMAND_DOCTOR},
+    {"calibrate", NULL, "off",
+     "measure this machine and write results/local/machine.ini, the machine file `local`",
+     K3_COMMAND_DOCTOR},
     {"output", "FILE", NULL,
      "report: FILE.html, FILE.md or FILE.csv; compare, gate: FILE.md or FILE.json: by the ending "
      "(-o "
@@ -155,7 +158,8 @@ const k3_option_def_t k3_option_defs[] = {
      K3_COMMAND_GATE},
     {"options", "FILE", NULL, "an ini file with NAME = VALUE for each option", CELL},
     {"help", NULL, "off", "this text",
-     CELL | K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE | K3_COMMAND_LIST},
+     CELL | K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE | K3_COMMAND_DOCTOR |
+         K3_COMMAND_LIST},
 };
 
 const size_t k3_option_count = sizeof(k3_option_defs) / sizeof(k3_option_defs[0]);
