@@ -17,6 +17,7 @@
 #ifndef K3_CELL_ROUTING_H
 #define K3_CELL_ROUTING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "harness/base/status.h"
@@ -42,6 +43,12 @@ void        k3_routing_destroy(k3_routing_t *routing);
 /* The topk ids of a global row; -1: not sent (only in traces, also for rows past those asked for).
  * Thread-safe, no allocation. */
 void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids);
+
+/* Every expert is equally likely. */
+bool k3_routing_is_uniform(const k3_routing_t *routing);
+
+/* The routing is a list of rows, not a distribution. */
+bool k3_routing_is_trace(const k3_routing_t *routing);
 
 /* Hash of the ids of rows [0, rows) as 16 hex digits: the same routing gives the same text,
  * whatever the machine. `text` holds 17 bytes. */

@@ -14,11 +14,11 @@
 #include "harness/record/document.h"
 
 typedef struct doctor {
-    const char    *json; /* where the document goes; NULL: text */
-    bool           calibrate;
-    k3_world_t     world;
-    k3_findings_t  findings; /* of this host, then of all at rank 0 */
-    k3_options_t  *options;
+    const char   *json; /* where the document goes; NULL: text */
+    bool          calibrate;
+    k3_world_t    world;
+    k3_findings_t findings; /* of this host, then of all at rank 0 */
+    k3_options_t *options;
 } doctor_t;
 
 static void look_at_host(k3_findings_t *out, unsigned ranks, unsigned hosts)
@@ -54,9 +54,10 @@ static k3_status_t show(const doctor_t *d, const k3_world_t *world, const k3_pai
 static k3_status_t look_alone(doctor_t *d, k3_error_t *err)
 {
     if (d->calibrate) {
-        return k3_fail(err, K3_ERR_USAGE,
-                       "calibrate: pairs of ranks are measured, and this is one process: mpirun -np 2 "
-                       "k3bench doctor --calibrate");
+        return k3_fail(
+            err, K3_ERR_USAGE,
+            "calibrate: pairs of ranks are measured, and this is one process: mpirun -np 2 "
+            "k3bench doctor --calibrate");
     }
     look_at_host(&d->findings, 0, 1);
     k3_doctor_pairs(NULL, NULL, &d->findings);

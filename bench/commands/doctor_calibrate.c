@@ -75,7 +75,7 @@ static void run_expert(bench_t *b, size_t rows)
     uint16_t           *out[MANY_ROWS];
     k3_expert_weights_t weights;
     uint64_t            bytes = k3_expert_layout(&b->shape, NULL, &weights);
-    k3_recipe_t         recipe = {.name = "w4a16", .input = K3_FORMAT_BF16, .middle = K3_FORMAT_BF16};
+    k3_recipe_t recipe = {.name = "w4a16", .input = K3_FORMAT_BF16, .middle = K3_FORMAT_BF16};
 
     k3_expert_layout(&b->shape, b->weights + bytes * (b->turn++ % EXPERTS), &weights);
     for (size_t i = 0; i < rows; i++) {
@@ -115,8 +115,8 @@ static k3_status_t open_bench(bench_t *b, k3_error_t *err)
                                    .inter = b->model.intermediate,
                                    .weights = b->model.weights,
                                    .activation = b->model.activation};
-    if (k3_alloc("weights", EXPERTS, k3_expert_layout(&b->shape, NULL, &unused), (void **)&b->weights,
-                 err) != K3_OK ||
+    if (k3_alloc("weights", EXPERTS, k3_expert_layout(&b->shape, NULL, &unused),
+                 (void **)&b->weights, err) != K3_OK ||
         k3_alloc("rows", ROWS, width * sizeof(uint16_t), (void **)&b->rows, err) != K3_OK ||
         k3_alloc("results", ROWS, width * sizeof(uint16_t), (void **)&b->out, err) != K3_OK ||
         k3_alloc("encoded rows", ROWS, k3_format_row_bytes(K3_FORMAT_FP8, b->model.latent),
@@ -152,14 +152,13 @@ static void close_bench(bench_t *b)
 /* --- figures ----------------------------------------------------------------------------------- */
 
 /* One kernel by the ranks that take part, at once; the mean of their rates. */
-static double rate(const k3_world_t *world, bool takes_part, bench_t *b,
-                   void (*call)(bench_t *), double units)
+static double rate(const k3_world_t *world, bool takes_part, bench_t *b, void (*call)(bench_t *),
+                   double units)
 {
     return k3_world_mean(world, takes_part ? units / seconds(b, call) : 0);
 }
 
-static void set_kernels(const k3_world_t *world, bool takes_part, bench_t *b,
-                        k3_machine_file_t *m)
+static void set_kernels(const k3_world_t *world, bool takes_part, bench_t *b, k3_machine_file_t *m)
 {
     double width = b->model.latent, row_bytes = 2.0 * width, copied;
     double weights = (double)k3_model_expert_bytes(&b->model);
@@ -167,7 +166,8 @@ static void set_kernels(const k3_world_t *world, bool takes_part, bench_t *b,
     double reduced = (double)(ROWS / b->model.topk * b->model.topk);
 
     copied = rate(world, takes_part, b, copy, COPY_BYTES * 1e-9);
-    k3_machine_set(m, K3_FIG_COPY_GBPS, copied, K3_FROM_MEASURED, "memcpy of 64 MiB, cores at once");
+    k3_machine_set(m, K3_FIG_COPY_GBPS, copied, K3_FROM_MEASURED,
+                   "memcpy of 64 MiB, cores at once");
     k3_machine_set(m, K3_FIG_MEMORY_GBPS, 2 * copied * world->cores, K3_FROM_MEASURED,
                    "bytes read and written by those copies, all cores");
     k3_machine_set(m, K3_FIG_ENCODE_GBPS,
@@ -223,7 +223,8 @@ static void set_host(const k3_world_t *world, k3_machine_file_t *m)
 {
     char     text[K3_SYS_LINE], now[21];
     uint64_t limit;
-    double   bytes = k3_sys_field("", "/proc/meminfo", "MemTotal:", text) ? strtod(text, NULL) * 1024 : 0;
+    double   bytes =
+        k3_sys_field("", "/proc/meminfo", "MemTotal:", text) ? strtod(text, NULL) * 1024 : 0;
 
     if (k3_sys_memory_limit("", &limit) && (double)limit < bytes) {
         bytes = (double)limit;
@@ -267,8 +268,9 @@ k3_status_t k3_doctor_calibrate(const k3_world_t *world, const k3_pair_report_t 
     bool              takes_part = world->local_rank < world->cores;
 
     if (world->size < 2) {
-        return k3_fail(err, K3_ERR_USAGE, "calibrate: pairs of ranks are measured, and this launch "
-                                          "has one: mpirun -np 2");
+        return k3_fail(err, K3_ERR_USAGE,
+                       "calibrate: pairs of ranks are measured, and this launch "
+                       "has one: mpirun -np 2");
     }
     if (takes_part) {
         open_bench(&b, err);

@@ -63,14 +63,14 @@ k3_status_t k3_doctor_ranks(const k3_world_t *world, k3_findings_t *findings, k3
 
 /* --- pairs ------------------------------------------------------------------------------------- */
 
-static const char *const why_not[K3_PAIR_CLASSES] = {
-    "skipped", "skipped: no two ranks on one host", "skipped: no two ranks on one host",
-    "skipped: all ranks are on one host"};
+static const char *const why_not[K3_PAIR_CLASSES] = {"skipped", "skipped: no two ranks on one host",
+                                                     "skipped: no two ranks on one host",
+                                                     "skipped: all ranks are on one host"};
 
 void k3_doctor_pairs(const k3_world_t *world, const k3_pair_report_t *pairs,
                      k3_findings_t *findings)
 {
-    for (int class = 0; class < K3_PAIR_CLASSES; class++) {
+    for (int class = 0; class < K3_PAIR_CLASSES; class ++) {
         const k3_pair_result_t *r = pairs != NULL ? &pairs->result[class] : NULL;
         const char             *name = k3_pair_class_names[class];
         k3_finding_t           *line;
@@ -104,7 +104,8 @@ void k3_doctor_pairs(const k3_world_t *world, const k3_pair_report_t *pairs,
         }
     }
     if (pairs != NULL && world->size > 1) {
-        k3_find(findings, "pair", "barrier", "%.1f us over %d ranks", pairs->barrier_us, world->size)
+        k3_find(findings, "pair", "barrier", "%.1f us over %d ranks", pairs->barrier_us,
+                world->size)
             ->varies = true;
     }
 }

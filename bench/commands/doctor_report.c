@@ -42,7 +42,7 @@ static void merge_line(const k3_findings_t *of, const char *const *hosts, unsign
 
         for (unsigned other = 0; other < count; other++) {
             const k3_finding_t *its = find_line(&of[other], line);
-            bool equal = strcmp(its == NULL ? "absent" : its->value, value) == 0;
+            bool                equal = strcmp(its == NULL ? "absent" : its->value, value) == 0;
 
             same += equal;
             before += equal && other < h;
@@ -154,7 +154,7 @@ json_t *k3_doctor_json(const k3_findings_t *findings, const k3_world_t *world,
                             k3_json_string(f->value), "advice",
                             f->advice[0] != '\0' ? k3_json_string(f->advice) : json_null()));
     }
-    for (int class = 0; class < K3_PAIR_CLASSES && pairs != NULL; class++) {
+    for (int class = 0; class < K3_PAIR_CLASSES && pairs != NULL; class ++) {
         json_array_append_new(measured,
                               pair_json(&pairs->result[class], k3_pair_class_names[class]));
     }

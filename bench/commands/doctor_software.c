@@ -37,9 +37,10 @@ static void compare_versions(const char *name, const char *built, const char *lo
         return;
     }
     if (a[0] != b[0]) {
-        k3_advise(line, K3_LEVEL_BAD,
-                  "another major version than at build time: build again with what is loaded, or see "
-                  "LD_LIBRARY_PATH");
+        k3_advise(
+            line, K3_LEVEL_BAD,
+            "another major version than at build time: build again with what is loaded, or see "
+            "LD_LIBRARY_PATH");
     } else if (b[1] < a[1]) {
         k3_advise(line, K3_LEVEL_WARN, "older than at build time: see LD_LIBRARY_PATH");
     }

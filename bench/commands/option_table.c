@@ -77,6 +77,23 @@ const k3_option_def_t k3_option_defs[] = {
      "a\n"
      "bare loop, beside dispatch), chain (pairs back to back, without synchronisation)",
      CELL},
+    /* what a plan is held against */
+    {"machine", "NAME", NULL,
+     "a machine file of results/machines (h200, b300, mi355x, ...), local (by doctor --calibrate), "
+     "or "
+     "a\npath: predicted times and device memory",
+     K3_COMMAND_PLAN},
+    {"ranks", "N", NULL, "another word for --tp", K3_COMMAND_PLAN},
+    {"fit", NULL, "off", "every legal dp and ep of these ranks, what fits first, fastest first",
+     K3_COMMAND_PLAN},
+    {"what-if", "RULE=VALUE,...", NULL,
+     "times with one rule turned into another: qps=8, p2p=off, fabric=roce, posting=every4 or "
+     "batch,\n"
+     "dispatch-dtype=bf16, combine-dtype=bf16, or a figure of the machine (nic_gbps=100)",
+     K3_COMMAND_PLAN},
+    {"counting", "auto|exact|expected", "auto",
+     "draw every row, or expect what the distribution gives; auto: exact up to 4 M pairs",
+     K3_COMMAND_PLAN},
     /* how it is measured */
     {"iters", "N", NULL, "timed iterations; default: until --ci-target or --max-seconds", R},
     {"ci-target", "PCT", "2", "stop when the 95 % interval of the median is within +- PCT percent",

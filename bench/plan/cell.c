@@ -331,6 +331,7 @@ static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, 
     cell->fabric = (k3_fabric_type_t)fabric;
     cell->component = (k3_component_t)component;
     cell->p2p = q->p2p;
+    cell->expected = q->expected;
     cell->seed = q->seed;
     return K3_OK;
 }
@@ -399,6 +400,32 @@ static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, 
     return k3_routing_create(&routing, &cell->routing, err);
 }
 
+/* From the rows of some ranks, evenly spread, for all. */
+static void expect_arriving(k3_cell_t *cell)
+{
+    const k3_layout_t *l = &cell->layout;
+    uint32_t           local = k3_layout_local_experts(l, &cell->model);
+    uint64_t           step = l->rows_global / K3_EXPECTED_ROWS + 1, seen = 0;
+    int32_t            ids[K3_TOPK_MAX];
+
+    for (uint64_t row = 0; row < l->rows_global; row += step, seen++) {
+        k3_routing_row(cell->routing, row, ids);
+        for (uint32_t k = 0; k < cell->model.topk; k++) {
+            cell->arriving[(uint32_t)ids[k] / local]++;
+        }
+    }
+    if (k3_routing_is_uniform(cell->routing)) {
+        for (uint32_t i = 0; i < l->ep; i++) {
+            cell->arriving[i] = k3_ceil_div(k3_mul(l->rows_global, cell->model.topk), l->ep);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < l->ep && seen > 0; i++) {
+        cell->arriving[i] =
+            (uint64_t)((double)cell->arriving[i] * (double)l->rows_global / (double)seen);
+    }
+}
+
 /* What packed buffers must hold, counted for all ranks in one pass over the rows. */
 static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
 {
@@ -408,6 +435,10 @@ static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
     if (k3_alloc("rows that arrive", cell->layout.ep, sizeof(uint64_t), (void **)&cell->arriving,
                  err) != K3_OK) {
         return err->status;
+    }
+    if (cell->expected) {
+        expect_arriving(cell);
+        return K3_OK;
     }
     for (uint64_t row = 0; row < cell->layout.rows_global; row++) {
         k3_routing_row(cell->routing, row, ids);

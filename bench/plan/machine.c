@@ -52,6 +52,13 @@ static const figure_def_t defs[K3_FIG_COUNT] = {
     [K3_FIG_GEMM_GFLOPS] = {"gemm_gflops", 1e-3, 1e9},
     [K3_FIG_BARRIER_US] = {"barrier_us", 1e-3, 1e9},
     [K3_FIG_LAUNCH_US] = {"launch_us", 0, 1e6},
+    [K3_FIG_EXPERT_US] = {"expert_us", 0, 1e6},
+    [K3_FIG_QP_MESSAGE_US] = {"qp_message_us", 0, 1e6},
+    [K3_FIG_SCALEUP_SHARE] = {"scaleup_share", 0.01, 1.5},
+    [K3_FIG_NIC_SHARE] = {"nic_share", 0.01, 1.5},
+    [K3_FIG_MEMORY_SHARE] = {"memory_share", 0.01, 1.5},
+    [K3_FIG_WEIGHTS_SHARE] = {"weights_share", 0.01, 1.5},
+    [K3_FIG_GEMM_SHARE] = {"gemm_share", 0.01, 1.5},
 };
 
 const char *k3_figure_name(k3_figure_t figure)
@@ -101,8 +108,8 @@ static k3_status_t read_kind(const char *where, char *text, k3_machine_figure_t 
     size_t index;
 
     if (colon == NULL || trimmed(colon + 1)[0] == '\0') {
-        return k3_fail(err, K3_ERR_USAGE, "%s: the source is \"%.60s\"; it must be KIND: WHERE FROM",
-                       where, text);
+        return k3_fail(err, K3_ERR_USAGE,
+                       "%s: the source is \"%.60s\"; it must be KIND: WHERE FROM", where, text);
     }
     *colon = '\0';
     if (k3_parse_name(where, trimmed(text), k3_source_kind_names, &index, err) != K3_OK) {
@@ -122,8 +129,10 @@ static k3_status_t read_figure(const char *where, k3_figure_t figure, const char
     (void)snprintf(copy, sizeof(copy), "%s", value);
     bar = strchr(copy, '|');
     if (bar == NULL) {
-        return k3_fail(err, K3_ERR_USAGE, "%s: \"%.80s\" has no source; a line is NAME = VALUE | "
-                                          "KIND: WHERE FROM", where, value);
+        return k3_fail(err, K3_ERR_USAGE,
+                       "%s: \"%.80s\" has no source; a line is NAME = VALUE | "
+                       "KIND: WHERE FROM",
+                       where, value);
     }
     *bar = '\0';
     if (read_kind(where, trimmed(bar + 1), f, err) != K3_OK) {
@@ -209,8 +218,10 @@ static k3_status_t refuse_name(const char *name, k3_error_t *err)
                            found.name[i]);
         }
     }
-    return k3_fail(err, K3_ERR_USAGE, "machine: \"%.80s\" is unknown; there are %s, or a path with a "
-                                      "'/'", name, list);
+    return k3_fail(err, K3_ERR_USAGE,
+                   "machine: \"%.80s\" is unknown; there are %s, or a path with a "
+                   "'/'",
+                   name, list);
 }
 
 static bool is_name(const char *name)
@@ -226,8 +237,7 @@ static k3_status_t check_whole(const char *path, const k3_machine_file_t *machin
 
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
         if (!machine->figure[needed[i]].known) {
-            return k3_fail(err, K3_ERR_USAGE, "%.200s: %s is missing", path,
-                           defs[needed[i]].name);
+            return k3_fail(err, K3_ERR_USAGE, "%.200s: %s is missing", path, defs[needed[i]].name);
         }
     }
     return K3_OK;

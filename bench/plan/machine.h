@@ -20,33 +20,41 @@
 
 typedef enum k3_figure {
     /* what a rank has; a rank is a GPU, or a process on a CPU */
-    K3_FIG_RANKS_PER_NODE,  /* that reach each other by stores (the scale-up domain) */
-    K3_FIG_CORES_PER_NODE,  /* that the ranks of a node share; 0: each rank has a device of its own */
-    K3_FIG_MEMORY_GB,       /* device memory */
-    K3_FIG_MEMORY_GBPS,     /* its rate */
-    K3_FIG_BF16_TFLOPS,     /* dense */
+    K3_FIG_RANKS_PER_NODE, /* that reach each other by stores (the scale-up domain) */
+    K3_FIG_CORES_PER_NODE, /* that the ranks of a node share; 0: each rank has a device of its own */
+    K3_FIG_MEMORY_GB,      /* device memory */
+    K3_FIG_MEMORY_GBPS,    /* its rate */
+    K3_FIG_BF16_TFLOPS,    /* dense */
     K3_FIG_FP8_TFLOPS,
     K3_FIG_FP4_TFLOPS,
-    K3_FIG_SCALEUP_GBPS,    /* per rank and direction */
-    K3_FIG_SCALEUP_LINKS,   /* 0: switched; else the peers that the rate is divided over */
-    K3_FIG_NIC_GBPS,        /* per rank and direction */
+    K3_FIG_SCALEUP_GBPS,  /* per rank and direction */
+    K3_FIG_SCALEUP_LINKS, /* 0: switched; else the peers that the rate is divided over */
+    K3_FIG_NIC_GBPS,      /* per rank and direction */
     K3_FIG_SMS,
     /* costs; measured ones take the place of the model's constants */
     K3_FIG_SCALEUP_LATENCY_US, /* one signal, one way */
     K3_FIG_NETWORK_LATENCY_US,
-    K3_FIG_MESSAGE_US,         /* posting one message on a queue pair */
+    K3_FIG_MESSAGE_US, /* posting one message on a queue pair */
     K3_FIG_SIGNAL_US,
     K3_FIG_DOORBELL_US,
-    K3_FIG_STORE_MESSAGE_US,   /* storing one message to mapped memory, beside its bytes */
+    K3_FIG_STORE_MESSAGE_US, /* storing one message to mapped memory, beside its bytes */
     K3_FIG_STORE_SIGNAL_US,
-    K3_FIG_QP_GBPS,            /* bytes through queue pairs of one rank in a node */
-    K3_FIG_COPY_GBPS,          /* bytes copied by one rank, read and written counted once */
-    K3_FIG_ENCODE_GBPS,        /* bf16 bytes read by quantising, of one rank */
-    K3_FIG_REDUCE_GBPS,        /* bf16 bytes read by combining */
-    K3_FIG_WEIGHTS_GBPS,       /* packed weights that one rank's experts stream */
-    K3_FIG_GEMM_GFLOPS,        /* of one rank's experts on many rows */
-    K3_FIG_BARRIER_US,         /* of all ranks of the launch that calibrated */
-    K3_FIG_LAUNCH_US,          /* fixed cost of a call */
+    K3_FIG_QP_GBPS,       /* bytes through queue pairs of one rank in a node */
+    K3_FIG_COPY_GBPS,     /* bytes copied by one rank, read and written counted once */
+    K3_FIG_ENCODE_GBPS,   /* bf16 bytes read by quantising, of one rank */
+    K3_FIG_REDUCE_GBPS,   /* bf16 bytes read by combining */
+    K3_FIG_WEIGHTS_GBPS,  /* packed weights that one rank's experts stream */
+    K3_FIG_GEMM_GFLOPS,   /* of one rank's experts on many rows */
+    K3_FIG_BARRIER_US,    /* of all ranks of the launch that calibrated */
+    K3_FIG_LAUNCH_US,     /* fixed cost of a call */
+    K3_FIG_EXPERT_US,     /* fixed cost of the experts' calls */
+    K3_FIG_QP_MESSAGE_US, /* one message of a queue pair behind another on the same */
+    /* shares of the rates above that are reached */
+    K3_FIG_SCALEUP_SHARE,
+    K3_FIG_NIC_SHARE,
+    K3_FIG_MEMORY_SHARE,
+    K3_FIG_WEIGHTS_SHARE,
+    K3_FIG_GEMM_SHARE,
     K3_FIG_COUNT
 } k3_figure_t;
 

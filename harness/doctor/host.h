@@ -7,8 +7,8 @@
 
 typedef struct k3_host_facts {
     const char *root;
-    unsigned    ranks; /* of this launch on this host; 0: without a launcher */
-    unsigned    hosts; /* of this launch */
+    unsigned    ranks;       /* of this launch on this host; 0: without a launcher */
+    unsigned    hosts;       /* of this launch */
     const char *net_devices; /* UCX_NET_DEVICES; NULL: not set */
 } k3_host_facts_t;
 

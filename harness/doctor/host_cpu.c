@@ -39,8 +39,9 @@ static void look_at_cores(const k3_host_facts_t *f, k3_findings_t *out)
     k3_find(out, "cpu", "numa", "%u node%s", numa, numa == 1 ? "" : "s");
     line = k3_find(out, "cpu", "allowed", "%u of %u cores (%s)", allowed, online, allowed_text);
     if (allowed < online && f->ranks == 0) {
-        k3_advise(line, K3_LEVEL_WARN,
-                  "this shell or container may use a part of the cores: start ranks for those only");
+        k3_advise(
+            line, K3_LEVEL_WARN,
+            "this shell or container may use a part of the cores: start ranks for those only");
     }
     if (k3_sys_line(f->root, CPU_FOLDER "/smt/active", smt)) {
         line = k3_find(out, "cpu", "smt", "%s", smt[0] == '1' ? "on" : "off");
@@ -109,7 +110,8 @@ static void look_at_frequency(const k3_host_facts_t *f, k3_findings_t *out)
     if (count == 0) {
         k3_find(out, "cpu", "governor", "not shown by the kernel (virtual machine)");
     } else {
-        line = k3_find(out, "cpu", "governor", "%s%s", first, others > 0 ? ", not on all cores" : "");
+        line =
+            k3_find(out, "cpu", "governor", "%s%s", first, others > 0 ? ", not on all cores" : "");
         if (others > 0 || strcmp(first, "performance") != 0) {
             k3_advise(line, K3_LEVEL_WARN,
                       "the clock follows the load: cpupower frequency-set -g performance");
@@ -118,9 +120,10 @@ static void look_at_frequency(const k3_host_facts_t *f, k3_findings_t *out)
     if (k3_sys_turbo(f->root, &turbo)) {
         line = k3_find(out, "cpu", "turbo", "%s", turbo ? "on" : "off");
         if (turbo) {
-            k3_advise(line, K3_LEVEL_WARN,
-                      "the clock depends on temperature and on busy cores: switch it off to compare "
-                      "days (cpupower set, or no_turbo)");
+            k3_advise(
+                line, K3_LEVEL_WARN,
+                "the clock depends on temperature and on busy cores: switch it off to compare "
+                "days (cpupower set, or no_turbo)");
         }
     } else {
         k3_find(out, "cpu", "turbo", "not shown by the kernel");
@@ -178,8 +181,9 @@ static void look_at_balancing(const k3_host_facts_t *f, k3_findings_t *out)
         k3_sys_number(f->root, "/proc/sys/kernel/numa_balancing", &on)) {
         line = k3_find(out, "cpu", "numa balancing", "%s", on != 0 ? "on" : "off");
         if (on != 0) {
-            k3_advise(line, K3_LEVEL_WARN,
-                      "the kernel unmaps pages to see who uses them: sysctl kernel.numa_balancing=0");
+            k3_advise(
+                line, K3_LEVEL_WARN,
+                "the kernel unmaps pages to see who uses them: sysctl kernel.numa_balancing=0");
         }
     }
 }

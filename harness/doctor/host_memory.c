@@ -18,8 +18,8 @@ static double kib_field(const char *root, const char *head)
 
 static void look_at_amounts(const k3_host_facts_t *f, k3_findings_t *out)
 {
-    double        total = kib_field(f->root, "MemTotal:"), left = kib_field(f->root, "MemAvailable:");
-    uint64_t      limit;
+    double   total = kib_field(f->root, "MemTotal:"), left = kib_field(f->root, "MemAvailable:");
+    uint64_t limit;
     k3_finding_t *line;
 
     k3_find(out, "memory", "total", "%.1f GiB", total / GIB);
@@ -34,8 +34,9 @@ static void look_at_amounts(const k3_host_facts_t *f, k3_findings_t *out)
     }
     line = k3_find(out, "memory", "limit", "%.2f GiB (control group)", (double)limit / GIB);
     if ((double)limit < 1.0 * GIB) {
-        k3_advise(line, K3_LEVEL_BAD,
-                  "ranks will be killed without a message: raise it (docker --memory, limits.memory)");
+        k3_advise(
+            line, K3_LEVEL_BAD,
+            "ranks will be killed without a message: raise it (docker --memory, limits.memory)");
     } else if ((double)limit < 4.0 * GIB) {
         k3_advise(line, K3_LEVEL_WARN,
                   "`plan` says what a cell takes for each rank; raise the limit if it is more");
@@ -114,8 +115,8 @@ static void look_at_shared_memory(const k3_host_facts_t *f, k3_findings_t *out)
     left = (double)fs.f_bavail * (double)fs.f_frsize;
     line = k3_find(out, "memory", "shared memory", "/dev/shm: %.0f MiB", size / MIB);
     if (left < 32 * MIB) {
-        k3_advise(line, K3_LEVEL_BAD, "%.0f MiB are left: ranks die of a bus error; remove old files",
-                  left / MIB);
+        k3_advise(line, K3_LEVEL_BAD,
+                  "%.0f MiB are left: ranks die of a bus error; remove old files", left / MIB);
     } else if (size <= 64 * MIB) {
         k3_advise(line, K3_LEVEL_WARN,
                   "the size that containers get by default: start them with --shm-size=1g or more");

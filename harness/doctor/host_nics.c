@@ -73,8 +73,7 @@ static void look_at_rdma(nics_t *n)
         }
     }
     line = k3_find(n->out, "network", "RDMA", "%u device%s, %u active port%s", devices.count,
-                   devices.count == 1 ? "" : "s", n->active_ports,
-                   n->active_ports == 1 ? "" : "s");
+                   devices.count == 1 ? "" : "s", n->active_ports, n->active_ports == 1 ? "" : "s");
     if (n->active_ports == 0 && n->facts->hosts > 1) {
         k3_advise(line, K3_LEVEL_WARN,
                   "queue pairs between hosts will be emulated over TCP: figures say nothing about "

@@ -42,8 +42,7 @@ static void await(pair_t *p, uint64_t word)
 {
     const char *memory = k3_qps_memory(p->qps);
 
-    while (k3_signal_read64(memory + word) < p->sequence &&
-           k3_qps_idle(p->qps, p->err) == K3_OK) {
+    while (k3_signal_read64(memory + word) < p->sequence && k3_qps_idle(p->qps, p->err) == K3_OK) {
     }
 }
 
@@ -220,7 +219,7 @@ static void measure_class(k3_qps_t *qps, const k3_world_t *world, k3_pair_class_
     k3_qps_barrier(qps, err);
     if (in_pair) {
         bool   sends = world->rank == r->src;
-        pair_t p = {qps, world->rank, sends ? r->dst : r->src, sends, (uint64_t)class << 32, err};
+        pair_t p = {qps, world->rank, sends ? r->dst : r->src, sends, (uint64_t) class << 32, err};
 
         measure_pair(&p, r);
         snprintf(r->transport, sizeof(r->transport), "%s", k3_qps_transport(qps, p.peer));

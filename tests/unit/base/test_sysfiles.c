@@ -1,4 +1,6 @@
 /* Readers of the kernel's files on small trees. */
+#define _GNU_SOURCE /* nftw */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

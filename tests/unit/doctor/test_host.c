@@ -1,4 +1,6 @@
 /* What doctor says about a laptop, a limited container and a node of eight GPUs (E03, E04, E05, E08). */
+#define _GNU_SOURCE /* nftw */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,8 +162,8 @@ static void h200_node(void)
         put(path, "0x030200\n");
         (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/0000:%02x:00.0/device", 16 * i);
         put(path, "0x2335\n");
-        (void)snprintf(path, sizeof(path),
-                       "/sys/bus/pci/devices/0000:%02x:00.0/current_link_width", 16 * i);
+        (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/0000:%02x:00.0/current_link_width",
+                       16 * i);
         put(path, i == 3 ? "8\n" : "16\n");
         (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/0000:%02x:00.0/max_link_width",
                        16 * i);
@@ -179,7 +181,8 @@ static void test_gpu_node(void **state)
     look(8, 4, NULL);
     expect("cpu", "numa", K3_LEVEL_OK, "2 nodes");
     expect("cpu", "numa balancing", K3_LEVEL_WARN, "on");
-    expect("memory", "locked", K3_LEVEL_BAD, "8 MiB"); /* RDMA is here and memory cannot be locked */
+    expect("memory", "locked", K3_LEVEL_BAD,
+           "8 MiB"); /* RDMA is here and memory cannot be locked */
     expect("network", "RDMA", K3_LEVEL_OK, "8 devices, 7 active");
     expect("network", "mlx5_0:1", K3_LEVEL_OK, "400 Gb/sec");
     expect("network", "mlx5_5:1", K3_LEVEL_WARN, "1: DOWN");
