@@ -16,7 +16,7 @@
 #include "harness/record/fingerprint.h"
 #include "kernels/kernels.h"
 
-enum { ROWS = 128, MANY_ROWS = 64, REPEATS = 5, EXPERTS = 2, COPY_BYTES = 1 << 26 };
+enum { ROWS = 128, MANY_ROWS = 32, REPEATS = 3, EXPERTS = 2, COPY_BYTES = 1 << 26 };
 
 typedef struct bench {
     const k3_kernels_t *kernels;
@@ -179,7 +179,7 @@ static void set_kernels(const k3_world_t *world, bool takes_part, bench_t *b, k3
     k3_machine_set(m, K3_FIG_WEIGHTS_GBPS, rate(world, takes_part, b, one_row, weights * 1e-9),
                    K3_FROM_MEASURED, "expert of kimi-k3 on one row");
     k3_machine_set(m, K3_FIG_GEMM_GFLOPS, rate(world, takes_part, b, many_rows, flops * 1e-9),
-                   K3_FROM_MEASURED, "expert of kimi-k3 on 64 rows");
+                   K3_FROM_MEASURED, "expert of kimi-k3 on 32 rows");
 }
 
 static void set_pairs(const k3_world_t *world, const k3_pair_report_t *pairs, k3_machine_file_t *m)
@@ -233,7 +233,13 @@ static void set_host(const k3_world_t *world, k3_machine_file_t *m)
     snprintf(m->name, sizeof(m->name), "local");
     snprintf(m->what, sizeof(m->what), "this machine, %s, by %d ranks on %d host%s", now,
              world->size, world->nodes, world->nodes == 1 ? "" : "s");
-    k3_machine_set(m, K3_FIG_RANKS_PER_NODE, world->local_size, K3_FROM_MEASURED, "of this launch");
+    if (world->nodes > 1) {
+        k3_machine_set(m, K3_FIG_RANKS_PER_NODE, world->local_size, K3_FROM_MEASURED,
+                       "of this launch");
+    } else {
+        k3_machine_set(m, K3_FIG_RANKS_PER_NODE, 65536, K3_FROM_MEASURED,
+                       "one host, which all ranks share");
+    }
     k3_machine_set(m, K3_FIG_CORES_PER_NODE, world->cores, K3_FROM_MEASURED,
                    "that ranks of a host may use");
     k3_machine_set(m, K3_FIG_MEMORY_GB, bytes * 1e-9 / world->local_size, K3_FROM_MEASURED,

@@ -50,6 +50,15 @@ static double rank_of(const json_t *cell)
     return json_is_true(json_object_get(device, "fits")) ? us : us + 1e16;
 }
 
+static double needed_gb(const json_t *cell)
+{
+    const json_t *device = json_object_get(json_object_get(cell, "memory"), "device");
+
+    return (json_number_value(json_object_get(device, "weights_bytes")) +
+            json_number_value(json_object_get(device, "buffers_bytes"))) *
+           1e-9;
+}
+
 static int compare_cells(const void *a, const void *b)
 {
     const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
@@ -57,6 +66,9 @@ static int compare_cells(const void *a, const void *b)
 
     if (left != right) {
         return left < right ? -1 : 1;
+    }
+    if (needed_gb(x) != needed_gb(y)) {
+        return needed_gb(x) < needed_gb(y) ? -1 : 1;
     }
     return strcmp(json_string_value(json_object_get(x, "key")),
                   json_string_value(json_object_get(y, "key")));
@@ -80,15 +92,6 @@ static k3_status_t sort_cells(json_t *cells, k3_error_t *err)
     }
     k3_free(order);
     return K3_OK;
-}
-
-static double needed_gb(const json_t *cell)
-{
-    const json_t *device = json_object_get(json_object_get(cell, "memory"), "device");
-
-    return (json_number_value(json_object_get(device, "weights_bytes")) +
-            json_number_value(json_object_get(device, "buffers_bytes"))) *
-           1e-9;
 }
 
 k3_status_t k3_plan_sort(json_t *cells, const k3_refusals_t *refused, k3_error_t *err)

@@ -15,6 +15,7 @@ typedef struct variant {
     k3_machine_file_t machine;
     uint32_t          doorbell_every; /* of the profile; 0: as it is */
     bool              doorbell_batch;
+    bool              machine_only; /* the cell, and so its loads, are as they were */
     char              texts[RULES_MAX][64];
 } variant_t;
 
@@ -52,6 +53,7 @@ static k3_status_t set_posting(const char *value, variant_t *v, k3_error_t *err)
 {
     uint64_t every = 0;
 
+    v->machine_only = false;
     if (strcmp(value, "batch") == 0) {
         v->doorbell_batch = true;
         return K3_OK;
@@ -71,11 +73,13 @@ static k3_status_t set_rule(const char *name, const char *value, variant_t *v, k
     size_t                   index;
 
     if (strcmp(name, "qps") == 0) {
+        v->machine_only = false;
         return k3_parse_u64("what-if qps", value, 1, K3_QPS_ASKED_MAX, &v->request.qps, err);
     }
     if (strcmp(name, "p2p") == 0) {
         if (k3_parse_name("what-if p2p", value, switches, &index, err) == K3_OK) {
             v->request.p2p = index == 1;
+            v->machine_only = false;
         }
         return err->status;
     }
@@ -91,6 +95,7 @@ static k3_status_t set_rule(const char *name, const char *value, variant_t *v, k
     } else {
         return set_figure(name, value, v, err);
     }
+    v->machine_only = false;
     return K3_OK;
 }
 
@@ -136,43 +141,72 @@ static k3_status_t force(const variant_t *v, k3_cell_t *cell, k3_error_t *err)
     return K3_OK;
 }
 
-static k3_status_t predict_variant(const k3_cell_request_t *base, const variant_t *v,
-                                   k3_prediction_t *prediction, char reason[K3_ERROR_TEXT],
-                                   k3_error_t *err)
-{
-    k3_error_t   refusal = K3_ERROR_INIT;
+/* A cell and its loads; `profile` is a copy where a rule of it is changed. */
+typedef struct planned {
     k3_cell_t    cell;
-    k3_loads_t   loads = {0};
+    k3_loads_t   loads;
     k3_profile_t profile;
+} planned_t;
 
+static void unplan(planned_t *p)
+{
+    k3_loads_free(&p->loads);
+    k3_cell_destroy(&p->cell);
+}
+
+static void change_posting(const variant_t *v, planned_t *p, char reason[K3_ERROR_TEXT])
+{
+    const k3_profile_t *own = p->cell.profile;
+
+    if (v->doorbell_every == 0 && !v->doorbell_batch) {
+        return;
+    }
+    p->profile = *own;
+    p->profile.doorbell_every = v->doorbell_batch ? K3_DOORBELL_NEVER : v->doorbell_every;
+    p->profile.doorbell_signal = v->doorbell_batch || own->doorbell_signal;
+    if (p->profile.doorbell_every != own->doorbell_every) {
+        snprintf(reason, K3_ERROR_TEXT, "%s posts in another way", own->name);
+    }
+    p->cell.profile = &p->profile;
+}
+
+static k3_status_t plan_variant(const k3_cell_request_t *base, const variant_t *v, planned_t *p,
+                                char reason[K3_ERROR_TEXT], k3_error_t *err)
+{
+    k3_error_t refusal = K3_ERROR_INIT;
+
+    *p = (planned_t){0};
     reason[0] = '\0';
-    if (k3_cell_create(&v->request, &cell, &refusal) != K3_OK) {
+    if (k3_cell_create(&v->request, &p->cell, &refusal) != K3_OK) {
         if (refusal.status != K3_ERR_UNSUPPORTED) {
             return k3_fail(err, refusal.status, "%s", refusal.text);
         }
         snprintf(reason, K3_ERROR_TEXT, "%s", refusal.text);
-        if (k3_cell_create(base, &cell, err) != K3_OK) {
-            return err->status;
-        }
-        if (force(v, &cell, err) != K3_OK) {
-            k3_cell_destroy(&cell);
+        if (k3_cell_create(base, &p->cell, err) != K3_OK || force(v, &p->cell, err) != K3_OK) {
+            unplan(p);
             return err->status;
         }
     }
-    profile = *cell.profile;
-    if (v->doorbell_every > 0 || v->doorbell_batch) {
-        profile.doorbell_every = v->doorbell_batch ? K3_DOORBELL_NEVER : v->doorbell_every;
-        profile.doorbell_signal = v->doorbell_batch || profile.doorbell_signal;
-        if (profile.doorbell_every != cell.profile->doorbell_every) {
-            snprintf(reason, K3_ERROR_TEXT, "%s posts in another way", profile.name);
-        }
-        cell.profile = &profile;
+    change_posting(v, p, reason);
+    if (k3_loads_plan(&p->cell, &p->loads, err) != K3_OK) {
+        unplan(p);
     }
-    if (k3_loads_plan(&cell, &loads, err) == K3_OK) {
-        k3_predict(&cell, &loads, &v->machine, prediction);
+    return err->status;
+}
+
+static k3_status_t predict_variant(const k3_cell_request_t *base, const planned_t *as_is,
+                                   const variant_t *v, k3_prediction_t *prediction,
+                                   char reason[K3_ERROR_TEXT], k3_error_t *err)
+{
+    planned_t changed;
+
+    reason[0] = '\0';
+    if (v->machine_only) {
+        k3_predict(&as_is->cell, &as_is->loads, &v->machine, prediction);
+    } else if (plan_variant(base, v, &changed, reason, err) == K3_OK) {
+        k3_predict(&changed.cell, &changed.loads, &v->machine, prediction);
+        unplan(&changed);
     }
-    k3_loads_free(&loads);
-    k3_cell_destroy(&cell);
     return err->status;
 }
 
@@ -207,11 +241,15 @@ k3_status_t k3_plan_whatif(const k3_cell_request_t *request, const k3_machine_fi
     char             reason[K3_ERROR_TEXT];
     k3_list_t        words;
     json_t          *list = json_array();
+    planned_t        as_is;
 
     *list_p = list;
-    base = (variant_t){.request = *request, .machine = *machine};
+    base = (variant_t){.request = *request, .machine = *machine, .machine_only = true};
     all = base;
-    predict_variant(request, &base, &before, reason, err);
+    if (plan_variant(request, &base, &as_is, reason, err) != K3_OK) {
+        return err->status;
+    }
+    k3_predict(&as_is.cell, &as_is.loads, machine, &before);
     k3_list_split(rules, ',', &words);
     if (words.count > RULES_MAX) {
         k3_fail(err, K3_ERR_USAGE, "what-if: %zu rules; at most %d", words.count, RULES_MAX);
@@ -220,15 +258,16 @@ k3_status_t k3_plan_whatif(const k3_cell_request_t *request, const k3_machine_fi
         one = base;
         if (add_rule(words.items[i], 0, &one, err) == K3_OK &&
             add_rule(words.items[i], (unsigned)i, &all, err) == K3_OK &&
-            predict_variant(request, &one, &after, reason, err) == K3_OK) {
+            predict_variant(request, &as_is, &one, &after, reason, err) == K3_OK) {
             json_array_append_new(list, difference(words.items[i], reason, &before, &after));
         }
     }
     if (words.count > 1 && err->status == K3_OK &&
-        predict_variant(request, &all, &after, reason, err) == K3_OK) {
+        predict_variant(request, &as_is, &all, &after, reason, err) == K3_OK) {
         json_array_append_new(list, difference("all of these", reason, &before, &after));
     }
     k3_list_free(&words);
+    unplan(&as_is);
     return err->status;
 }
 

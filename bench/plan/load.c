@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "bench/plan/buffers.h"
 #include "bench/plan/expect.h"
 #include "harness/base/memory.h"
 
@@ -117,7 +118,7 @@ static void expect_experts(const k3_cell_t *cell, k3_loads_t *l)
     for (uint32_t i = 0; i < l->count; i++) {
         uint32_t origin = k3_expected_origin(cell, i);
 
-        l->expert_rows[i] = (double)cell->arriving[origin / cell->layout.moe_tp];
+        l->expert_rows[i] = (double)k3_rows_arriving(cell, origin);
         l->experts_hit[i] = k3_expected_hit(cell->model.experts, local, cell->model.topk, rows);
     }
 }
@@ -142,7 +143,7 @@ static k3_status_t count_experts(const k3_cell_t *cell, k3_loads_t *l, k3_error_
     for (uint32_t rank = 0; rank < l->count; rank++) {
         uint32_t first = k3_layout_first_expert(&cell->layout, &cell->model, rank);
 
-        l->expert_rows[rank] = (double)cell->arriving[rank / cell->layout.moe_tp];
+        l->expert_rows[rank] = (double)k3_rows_arriving(cell, rank);
         for (uint32_t e = 0; e < local; e++) {
             l->experts_hit[rank] += hit[first + e];
         }

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/plan/buffers.h"
+#include "bench/plan/predict_internal.h"
 
 const char *const k3_term_names[] = {
     "fixed cost", "latency", "issue of messages", "one queue pair", "scale-up link",
     "NIC wire",   "memory",  "expert weights",    "GEMM",           NULL};
 
-const char *const k3_predicted_names[] = {"dispatch", "expert_mlp", "combine",
-                                          "pair",     "region",     NULL};
+const char *const k3_predicted_names[] = {"dispatch", "expert_mlp", "combine", "dense",
+                                          "exchange", "pair",       "region",  NULL};
 
 /* The model's constants, for what no datasheet states. */
 static const struct {
@@ -44,21 +44,7 @@ double k3_predict_figure(const k3_machine_file_t *machine, k3_figure_t figure)
     return 0.0;
 }
 
-typedef struct model {
-    const k3_cell_t         *cell;
-    const k3_loads_t        *loads;
-    const k3_machine_file_t *machine;
-    k3_prediction_t         *out;
-    double                   f[K3_FIG_COUNT];
-    bool                     shares_cores;
-    double                   crowd; /* ranks for each core, at least 1 */
-} model_t;
-
-/* us of `bytes` at GB/s; nothing where the rate is not known. */
-static double at_rate(double bytes, double gbps)
-{
-    return gbps > 0 ? bytes / gbps * 1e-3 : 0.0;
-}
+typedef k3_predict_model_t model_t;
 
 static double larger(double a, double b)
 {
@@ -106,9 +92,9 @@ static double through_nic(const k3_load_t *l)
 static double scaleup_us(const model_t *m, const sides_t *s, double share)
 {
     double rate = m->f[K3_FIG_SCALEUP_GBPS] * share, links = m->f[K3_FIG_SCALEUP_LINKS];
-    double us = at_rate(larger(s->out.wire[K3_CLASS_STORE], s->in.wire[K3_CLASS_STORE]), rate);
+    double us = k3_at_rate(larger(s->out.wire[K3_CLASS_STORE], s->in.wire[K3_CLASS_STORE]), rate);
 
-    return links > 0 ? larger(us, at_rate(s->out.pair_wire, rate / links)) : us;
+    return links > 0 ? larger(us, k3_at_rate(s->out.pair_wire, rate / links)) : us;
 }
 
 static double all_payload(const k3_load_t *l)
@@ -129,16 +115,11 @@ static double row_bytes(const model_t *m, uint32_t rank)
     return (double)count * 2.0 * m->cell->model.latent;
 }
 
-static uint32_t rank_at(const model_t *m, uint32_t i)
-{
-    return m->loads->expected ? k3_expected_origin(m->cell, i) : i;
-}
-
 /* Rows are read and encoded, written where they are sent from and where they arrive; results are read where
  * the experts left them, written where they arrive, read again for the sums. */
 static double memory_bytes(const model_t *m, bool combine, uint32_t i, const sides_t *s)
 {
-    double own = row_bytes(m, rank_at(m, i));
+    double own = row_bytes(m, k3_predict_rank(m, i));
 
     return combine ? all_payload(&s->out) + 2 * all_payload(&s->in) + own
                    : own + all_payload(&s->out) + all_payload(&s->in);
@@ -182,10 +163,10 @@ static void gpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3
     term[K3_TERM_ISSUE] = issue_us(m, &s);
     term[K3_TERM_QP] = s.out.lane_posts * m->f[K3_FIG_QP_MESSAGE_US];
     term[K3_TERM_SCALEUP] = scaleup_us(m, &s, m->f[K3_FIG_SCALEUP_SHARE]);
-    term[K3_TERM_NIC] = at_rate(larger(through_nic(&s.out), through_nic(&s.in)),
-                                m->f[K3_FIG_NIC_GBPS] * m->f[K3_FIG_NIC_SHARE]);
-    term[K3_TERM_MEMORY] = at_rate(memory_bytes(m, combine, i, &s),
-                                   m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_MEMORY_SHARE]);
+    term[K3_TERM_NIC] = k3_at_rate(larger(through_nic(&s.out), through_nic(&s.in)),
+                                   m->f[K3_FIG_NIC_GBPS] * m->f[K3_FIG_NIC_SHARE]);
+    term[K3_TERM_MEMORY] = k3_at_rate(memory_bytes(m, combine, i, &s),
+                                      m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_MEMORY_SHARE]);
 }
 
 static double overlapped(const double term[K3_TERM_COUNT])
@@ -202,18 +183,18 @@ static double overlapped(const double term[K3_TERM_COUNT])
 
 static double stored_us(const model_t *m, const k3_load_t *l)
 {
-    return at_rate(l->wire[K3_CLASS_SELF] + l->wire[K3_CLASS_STORE], m->f[K3_FIG_SCALEUP_GBPS]) +
-           at_rate(l->wire[K3_CLASS_NODE], m->f[K3_FIG_QP_GBPS]);
+    return k3_at_rate(l->wire[K3_CLASS_SELF] + l->wire[K3_CLASS_STORE], m->f[K3_FIG_SCALEUP_GBPS]) +
+           k3_at_rate(l->wire[K3_CLASS_NODE], m->f[K3_FIG_QP_GBPS]);
 }
 
 static double kernel_us(const model_t *m, bool combine, uint32_t i, const sides_t *s)
 {
     if (combine) {
-        return at_rate(all_payload(&s->in), m->f[K3_FIG_REDUCE_GBPS]);
+        return k3_at_rate(all_payload(&s->in), m->f[K3_FIG_REDUCE_GBPS]);
     }
-    return at_rate(row_bytes(m, rank_at(m, i)), m->cell->dispatch_format == K3_FORMAT_BF16
-                                                    ? m->f[K3_FIG_COPY_GBPS]
-                                                    : m->f[K3_FIG_ENCODE_GBPS]);
+    return k3_at_rate(row_bytes(m, k3_predict_rank(m, i)),
+                      m->cell->dispatch_format == K3_FORMAT_BF16 ? m->f[K3_FIG_COPY_GBPS]
+                                                                 : m->f[K3_FIG_ENCODE_GBPS]);
 }
 
 static void cpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3_TERM_COUNT])
@@ -224,9 +205,10 @@ static void cpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3
     term[K3_TERM_LATENCY] = latency_us(m, combine, &s) * m->crowd;
     term[K3_TERM_ISSUE] = issue_us(m, &s) * m->crowd;
     term[K3_TERM_SCALEUP] = stored_us(m, &s.out) * m->crowd;
-    term[K3_TERM_NIC] = at_rate(larger(s.out.wire[K3_CLASS_NETWORK], s.in.wire[K3_CLASS_NETWORK]),
-                                m->f[K3_FIG_NIC_GBPS]) *
-                        m->cell->node_most;
+    term[K3_TERM_NIC] =
+        k3_at_rate(larger(s.out.wire[K3_CLASS_NETWORK], s.in.wire[K3_CLASS_NETWORK]),
+                   m->f[K3_FIG_NIC_GBPS]) *
+        m->cell->node_most;
     term[K3_TERM_MEMORY] = kernel_us(m, combine, i, &s) * m->crowd;
 }
 
@@ -261,20 +243,21 @@ static void expert_phase(const model_t *m, uint32_t i, double term[K3_TERM_COUNT
     uint32_t          begin, end;
     double            part, rows = m->loads->expert_rows[i], bytes, flops;
 
-    k3_layout_expert_slice(&m->cell->layout, model, rank_at(m, i), &begin, &end);
+    k3_layout_expert_slice(&m->cell->layout, model, k3_predict_rank(m, i), &begin, &end);
     part = model->intermediate > 0 ? (double)(end - begin) / model->intermediate : 0;
     bytes = m->loads->experts_hit[i] * (double)k3_model_expert_bytes(model) * part;
     flops = rows * 6.0 * model->latent * model->intermediate * part;
     if (m->shares_cores) {
-        term[K3_TERM_WEIGHTS] = at_rate(bytes, m->f[K3_FIG_WEIGHTS_GBPS]) * m->crowd;
-        term[K3_TERM_GEMM] = at_rate(flops, m->f[K3_FIG_GEMM_GFLOPS]) * m->crowd;
+        term[K3_TERM_WEIGHTS] = k3_at_rate(bytes, m->f[K3_FIG_WEIGHTS_GBPS]) * m->crowd;
+        term[K3_TERM_GEMM] = k3_at_rate(flops, m->f[K3_FIG_GEMM_GFLOPS]) * m->crowd;
         return;
     }
     term[K3_TERM_FIXED] = m->f[K3_FIG_EXPERT_US];
-    term[K3_TERM_WEIGHTS] = at_rate(bytes, m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_WEIGHTS_SHARE]);
-    term[K3_TERM_GEMM] = at_rate(flops, gemm_tflops(m) * 1e3 * m->f[K3_FIG_GEMM_SHARE]);
-    term[K3_TERM_MEMORY] = at_rate(rows * (4.0 * model->latent + 6.0 * (end - begin)),
-                                   m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_MEMORY_SHARE]);
+    term[K3_TERM_WEIGHTS] =
+        k3_at_rate(bytes, m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_WEIGHTS_SHARE]);
+    term[K3_TERM_GEMM] = k3_at_rate(flops, gemm_tflops(m) * 1e3 * m->f[K3_FIG_GEMM_SHARE]);
+    term[K3_TERM_MEMORY] = k3_at_rate(rows * (4.0 * model->latent + 6.0 * (end - begin)),
+                                      m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_MEMORY_SHARE]);
 }
 
 /* Experts of a core stream their weights while they multiply. */
@@ -380,7 +363,8 @@ static void set_range(k3_prediction_phase_t *p)
     p->high = p->us * (1 + range);
 }
 
-/* A sum of phases that follow each other; its largest term is the largest of all. */
+/* Phases that follow each other, added to what the total already holds; its largest term is the largest of
+ * all. */
 static void add_phases(k3_prediction_t *out, k3_predicted_phase_t total, unsigned parts)
 {
     k3_prediction_phase_t *p = &out->phase[total];
@@ -423,11 +407,40 @@ static void note_missing(const model_t *m)
     }
 }
 
+static void predict_region(model_t *m)
+{
+    const k3_profile_t *p = m->cell->profile;
+    bool                whole = m->cell->component == K3_COMPONENT_REGION;
+    unsigned            pair = 1u << K3_PREDICT_DISPATCH | 1u << K3_PREDICT_COMBINE;
+    unsigned            around = whole ? 1u << K3_PREDICT_DENSE | 1u << K3_PREDICT_EXCHANGE : 0;
+    unsigned            experts = 1u << K3_PREDICT_EXPERTS;
+    double (*together)(const double *) = m->shares_cores ? added : overlapped;
+
+    predict_phase(m, K3_PREDICT_EXPERTS, expert_phase, m->shares_cores ? cpu_experts : overlapped);
+    if (whole) {
+        predict_phase(m, K3_PREDICT_DENSE, k3_predict_dense,
+                      m->shares_cores ? cpu_experts : overlapped);
+        predict_phase(m, K3_PREDICT_EXCHANGE, k3_predict_exchange, added);
+    }
+    if (p->engine == K3_ENGINE_FUSED) {
+        predict_phase(m, K3_PREDICT_REGION, fused_terms, together);
+        add_phases(m->out, K3_PREDICT_REGION, around);
+        return;
+    }
+    if (p->copy != K3_COPY_NONE && p->copy != K3_COPY_REPLICATE) {
+        predict_phase(m, K3_PREDICT_DISPATCH, dispatch_terms, together);
+        predict_phase(m, K3_PREDICT_COMBINE, combine_terms, together);
+        add_phases(m->out, K3_PREDICT_PAIR, pair);
+        add_phases(m->out, K3_PREDICT_REGION, pair | experts | around);
+    } else {
+        add_phases(m->out, K3_PREDICT_REGION, experts | around);
+    }
+}
+
 void k3_predict(const k3_cell_t *cell, const k3_loads_t *loads, const k3_machine_file_t *machine,
                 k3_prediction_t *out)
 {
-    model_t m = {.cell = cell, .loads = loads, .machine = machine, .out = out};
-    double (*together)(const double *);
+    model_t m = {.cell = cell, .loads = loads, .out = out};
 
     memset(out, 0, sizeof(*out));
     for (int i = 0; i < K3_FIG_COUNT; i++) {
@@ -435,21 +448,11 @@ void k3_predict(const k3_cell_t *cell, const k3_loads_t *loads, const k3_machine
     }
     m.shares_cores = m.f[K3_FIG_CORES_PER_NODE] > 0;
     m.crowd = m.shares_cores ? larger(1.0, cell->node_most / m.f[K3_FIG_CORES_PER_NODE]) : 1.0;
-    together = m.shares_cores ? added : overlapped;
     note_missing(&m);
     if (out->missing[0] != '\0') {
         return;
     }
-    predict_phase(&m, K3_PREDICT_EXPERTS, expert_phase, m.shares_cores ? cpu_experts : overlapped);
-    if (cell->profile->engine == K3_ENGINE_FUSED) {
-        predict_phase(&m, K3_PREDICT_REGION, fused_terms, together);
-    } else if (cell->profile->copy != K3_COPY_NONE && cell->profile->copy != K3_COPY_REPLICATE) {
-        predict_phase(&m, K3_PREDICT_DISPATCH, dispatch_terms, together);
-        predict_phase(&m, K3_PREDICT_COMBINE, combine_terms, together);
-        add_phases(out, K3_PREDICT_PAIR, 1u << K3_PREDICT_DISPATCH | 1u << K3_PREDICT_COMBINE);
-        add_phases(out, K3_PREDICT_REGION,
-                   1u << K3_PREDICT_DISPATCH | 1u << K3_PREDICT_COMBINE | 1u << K3_PREDICT_EXPERTS);
-    }
+    predict_region(&m);
     for (int i = 0; i < K3_PREDICT_COUNT; i++) {
         set_range(&out->phase[i]);
     }

@@ -31,8 +31,10 @@ typedef enum k3_predicted_phase {
     K3_PREDICT_DISPATCH,
     K3_PREDICT_EXPERTS,
     K3_PREDICT_COMBINE,
-    K3_PREDICT_PAIR,   /* dispatch + combine */
-    K3_PREDICT_REGION, /* what a backend decides: dispatch, experts, combine (fused: what overlaps) */
+    K3_PREDICT_DENSE,    /* router, latent down and up, shared expert */
+    K3_PREDICT_EXCHANGE, /* collectives around the region */
+    K3_PREDICT_PAIR,     /* dispatch + combine */
+    K3_PREDICT_REGION,   /* all of the above but for the pair; fused: what overlaps, and the rest */
     K3_PREDICT_COUNT
 } k3_predicted_phase_t;
 

@@ -29,6 +29,21 @@ static json_t *phase_json(const k3_prediction_phase_t *p, const char *name)
     return o;
 }
 
+/* Costs and shares in use, the machine's or the model's. */
+static json_t *constants_json(const k3_machine_file_t *machine)
+{
+    json_t *o = json_object();
+
+    for (int i = K3_FIG_SCALEUP_LATENCY_US; i < K3_FIG_COUNT; i++) {
+        double value = k3_predict_figure(machine, (k3_figure_t)i);
+
+        if (value > 0) {
+            k3_set_number(o, k3_figure_name((k3_figure_t)i), value);
+        }
+    }
+    return o;
+}
+
 json_t *k3_record_prediction(const k3_cell_t *cell, const k3_machine_file_t *machine,
                              const k3_prediction_t *prediction)
 {
@@ -41,6 +56,7 @@ json_t *k3_record_prediction(const k3_cell_t *cell, const k3_machine_file_t *mac
             json_array_append_new(phases, phase_json(&prediction->phase[i], k3_predicted_names[i]));
         }
     }
+    json_object_set_new(o, "constants", constants_json(machine));
     if (prediction->missing[0] != '\0') {
         char reason[240];
 
@@ -94,9 +110,9 @@ static void print_time(const json_t *prediction, const char *name, FILE *out)
     const json_t *phase = find_phase(prediction, name);
 
     if (phase == NULL) {
-        fprintf(out, " %10s", "-");
+        fprintf(out, " %8s", "-");
     } else {
-        fprintf(out, " %10.1f", json_number_value(json_object_get(phase, "us")));
+        fprintf(out, " %8.1f", json_number_value(json_object_get(phase, "us")));
     }
 }
 
@@ -142,6 +158,8 @@ static void print_cell(const json_t *cell, const json_t *prediction, FILE *out)
     print_time(prediction, "dispatch", out);
     print_time(prediction, "expert_mlp", out);
     print_time(prediction, "combine", out);
+    print_time(prediction, "dense", out);
+    print_time(prediction, "exchange", out);
     print_time(prediction, "region", out);
     print_bytes(device, "weights_bytes", out);
     print_bytes(device, "buffers_bytes", out);
@@ -165,10 +183,10 @@ void k3_table_prediction(const json_t *cells, FILE *out)
             first = prediction;
             fprintf(out,
                     "\non %s, predicted us, one MoE layer; weights of all its layers, GB of a "
-                    "rank\n%-19s %-12s %6s %10s %10s %10s %10s %9s %9s %9s\n",
+                    "rank\n%-19s %-12s %6s %8s %8s %8s %8s %8s %8s %9s %9s %9s\n",
                     json_string_value(json_object_get(prediction, "machine")), "backend",
-                    "tp/dp/ep", "tokens", "dispatch", "experts", "combine", "region", "weights",
-                    "buffers", "left");
+                    "tp/dp/ep", "tokens", "dispatch", "experts", "combine", "dense", "exchange",
+                    "region", "weights", "buffers", "left");
         }
         print_cell(cell, prediction, out);
         if (json_is_string(json_object_get(prediction, "reason"))) {
@@ -180,7 +198,8 @@ void k3_table_prediction(const json_t *cells, FILE *out)
         print_bounds(first, out);
     }
     if (shown > 0) {
-        fprintf(out, "region: what the backend decides (dispatch, experts, combine); !: does not "
-                     "fit; left: for KV cache and the rest of the model\n");
+        fprintf(out,
+                "dense: router, latent projections, shared expert; exchange: collectives around "
+                "the region; !: does not fit; left: for KV cache and attention\n");
     }
 }
