@@ -102,8 +102,6 @@ def arguments_of(row, work):
     types = {"fp8": "fp8", "bf16": "bf16", "mxfp8": "mxfp8"}
     if row["dispatch_dtype"] in types and profile not in ("megamoe", "flashinfer"):
         args += ["--dispatch-dtype", types[row["dispatch_dtype"]]]
-    if "rdma_only" in row["tags"]:
-        args += ["--p2p", "off"]
     if "top4" in row["tags"] and ranks > 8:
         path = os.path.join(work, "top4-%d-%d.npy" % (ranks, tokens))
         if not os.path.exists(path):
@@ -111,7 +109,7 @@ def arguments_of(row, work):
         args += ["--routing", "trace:" + path]
     else:
         args += ["--counting", "expected" if profile != "deepep:normal" else "auto"]
-    return args, phase
+    return args, "moe" if phase == "region" else phase
 
 
 def bytes_of(row, cell):

@@ -191,6 +191,9 @@ static void set_pairs(const k3_world_t *world, const k3_pair_report_t *pairs, k3
 
     snprintf(text, sizeof(text), "barrier of %d ranks", world->size);
     k3_machine_set(m, K3_FIG_BARRIER_US, pairs->barrier_us, K3_FROM_MEASURED, text);
+    k3_machine_set(m, K3_FIG_STORE_PEAK_GBPS, 2 * pairs->result[K3_PAIR_SELF].row_GBps,
+                   K3_FROM_MEASURED,
+                   "twice the rate of 8 KiB stored to the own block: rows may lie nearer");
     if (mapped->measured) {
         k3_machine_set(m, K3_FIG_SCALEUP_LATENCY_US, mapped->latency_us, K3_FROM_MEASURED,
                        "signal to a mapped peer");

@@ -79,10 +79,12 @@ const k3_option_def_t k3_option_defs[] = {
      CELL},
     /* what a plan is held against */
     {"machine", "NAME", NULL,
-     "a machine file of results/machines (h200, b300, mi355x, ...), local (by doctor --calibrate), "
-     "or "
-     "a\npath: predicted times and device memory",
-     K3_COMMAND_PLAN},
+     "a machine file of results/machines (h200, b300, mi355x, ...), local (by doctor --calibrate) "
+     "or a\n"
+     "path: plan: predicted times and device memory; run: the share of its limits that phases "
+     "reach\n"
+     "(default: local, where it is)",
+     CELL},
     {"ranks", "N", NULL, "another word for --tp", K3_COMMAND_PLAN},
     {"fit", NULL, "off", "every legal dp and ep of these ranks, what fits first, fastest first",
      K3_COMMAND_PLAN},
@@ -90,6 +92,9 @@ const k3_option_def_t k3_option_defs[] = {
      "times with one rule turned into another: qps=8, p2p=off, fabric=roce, posting=every4 or "
      "batch,\n"
      "dispatch-dtype=bf16, combine-dtype=bf16, or a figure of the machine (nic_gbps=100)",
+     K3_COMMAND_PLAN},
+    {"simulate", NULL, "off",
+     "send the same plan message by message through links and NICs: shows incast and skew",
      K3_COMMAND_PLAN},
     {"counting", "auto|exact|expected", "auto",
      "draw every row, or expect what the distribution gives; auto: exact up to 4 M pairs",

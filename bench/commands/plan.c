@@ -16,7 +16,7 @@ typedef struct plan {
     const k3_options_t *options;
     k3_requests_t       requests;
     k3_machine_file_t   machine;
-    bool                has_machine, fit;
+    bool                has_machine, fit, simulate;
     const char         *what_if;
     json_t             *cells;
 } plan_t;
@@ -40,8 +40,19 @@ static k3_status_t predict(const k3_cell_t *cell, const k3_machine_file_t *machi
     return K3_OK;
 }
 
+static k3_status_t add_simulation(const k3_cell_t *cell, const k3_machine_file_t *machine,
+                                  json_t *object, k3_error_t *err)
+{
+    k3_simulation_t simulation;
+
+    if (k3_simulate(cell, machine, &simulation, err) == K3_OK) {
+        json_object_set_new(object, "simulation", k3_record_simulation(&simulation));
+    }
+    return err->status;
+}
+
 k3_status_t k3_plan_one(const k3_cell_request_t *request, const k3_machine_file_t *machine,
-                        json_t **object_p, k3_error_t *err)
+                        bool simulate, json_t **object_p, k3_error_t *err)
 {
     k3_cell_t   cell;
     k3_work_t   work;
@@ -57,8 +68,15 @@ k3_status_t k3_plan_one(const k3_cell_request_t *request, const k3_machine_file_
         if (machine != NULL) {
             predict(&cell, machine, &memory, *object_p, err);
         }
+        if (simulate && err->status == K3_OK) {
+            add_simulation(&cell, machine, *object_p, err);
+        }
     }
     k3_cell_destroy(&cell);
+    if (err->status != K3_OK) {
+        json_decref(*object_p);
+        *object_p = NULL;
+    }
     return err->status;
 }
 
@@ -68,7 +86,7 @@ static k3_status_t plan_cell(plan_t *plan, const k3_cell_request_t *request, k3_
     k3_error_t               fault = K3_ERROR_INIT;
     json_t                  *object = NULL, *list = NULL;
 
-    if (k3_plan_one(request, machine, &object, &fault) != K3_OK) {
+    if (k3_plan_one(request, machine, plan->simulate, &object, &fault) != K3_OK) {
         if (plan->requests.count == 1 || fault.status != K3_ERR_UNSUPPORTED) {
             *err = fault;
             return err->status;
@@ -112,15 +130,18 @@ static k3_status_t read_options(plan_t *plan, k3_error_t *err)
     uint64_t                 tp = 0;
 
     plan->fit = strcmp(k3_options_get(plan->options, "fit"), "on") == 0;
+    plan->simulate = strcmp(k3_options_get(plan->options, "simulate"), "on") == 0;
     plan->what_if = k3_options_get(plan->options, "what-if");
     plan->has_machine = machine != NULL;
     if (k3_parse_name("counting", counting, countings, &index, err) != K3_OK ||
         (machine != NULL && k3_machine_read(machine, &plan->machine, err) != K3_OK)) {
         return err->status;
     }
-    if (machine == NULL && (plan->fit || plan->what_if != NULL)) {
+    if (machine == NULL && (plan->fit || plan->simulate || plan->what_if != NULL)) {
         return k3_fail(err, K3_ERR_USAGE, "%s: times need --machine NAME",
-                       plan->fit ? "fit" : "what-if");
+                       plan->fit        ? "fit"
+                       : plan->simulate ? "simulate"
+                                        : "what-if");
     }
     if (ranks != NULL && k3_options_get(plan->options, "tp") != NULL) {
         return k3_fail(err, K3_ERR_USAGE,

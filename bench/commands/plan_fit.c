@@ -19,7 +19,7 @@ k3_status_t k3_plan_fit(const k3_cell_request_t *request, const k3_machine_file_
             if (request->tp % one.dp != 0 || request->tp % one.ep != 0) {
                 continue;
             }
-            if (k3_plan_one(&one, machine, &object, &fault) == K3_OK) {
+            if (k3_plan_one(&one, machine, false, &object, &fault) == K3_OK) {
                 json_array_append_new(cells, object);
             } else if (fault.status == K3_ERR_UNSUPPORTED || fault.status == K3_ERR_USAGE) {
                 if (refused->count++ == 0) {

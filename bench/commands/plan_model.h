@@ -8,10 +8,10 @@
 #include "bench/plan/buffers.h"
 #include "bench/plan/predict.h"
 
-/* The cell of a request as the record has it, with "prediction" and "memory.device" where a machine is given.
- * K3_ERR_UNSUPPORTED and others as k3_cell_create. */
+/* The cell of a request as the record has it, with "prediction" and "memory.device" where a machine is given,
+ * and "simulation" where it is asked for. K3_ERR_UNSUPPORTED and others as k3_cell_create. */
 k3_status_t k3_plan_one(const k3_cell_request_t *request, const k3_machine_file_t *machine,
-                        json_t **object_p, k3_error_t *err);
+                        bool simulate, json_t **object_p, k3_error_t *err);
 
 /* Layouts that were refused, and why the first one was. */
 typedef struct k3_refusals {

@@ -44,6 +44,7 @@ static const figure_def_t defs[K3_FIG_COUNT] = {
     [K3_FIG_DOORBELL_US] = {"doorbell_us", 0, 1e6},
     [K3_FIG_STORE_MESSAGE_US] = {"store_message_us", 1e-5, 1e6},
     [K3_FIG_STORE_SIGNAL_US] = {"store_signal_us", 1e-5, 1e6},
+    [K3_FIG_STORE_PEAK_GBPS] = {"store_peak_gbps", 1e-3, 1e6},
     [K3_FIG_QP_GBPS] = {"qp_gbps", 1e-4, 1e5},
     [K3_FIG_COPY_GBPS] = {"copy_gbps", 1e-3, 1e6},
     [K3_FIG_ENCODE_GBPS] = {"encode_gbps", 1e-3, 1e6},

@@ -10,8 +10,8 @@ const char *const k3_term_names[] = {
     "fixed cost", "latency", "issue of messages", "one queue pair", "scale-up link",
     "NIC wire",   "memory",  "expert weights",    "GEMM",           NULL};
 
-const char *const k3_predicted_names[] = {"dispatch", "expert_mlp", "combine", "dense",
-                                          "exchange", "pair",       "region",  NULL};
+const char *const k3_predicted_names[] = {"dispatch", "expert_mlp", "combine", "dense", "exchange",
+                                          "pair",     "moe",        "region",  NULL};
 
 /* The model's constants, for what no datasheet states. */
 static const struct {
@@ -278,19 +278,23 @@ static k3_term_t largest_of(const double term[K3_TERM_COUNT])
     return (k3_term_t)most;
 }
 
-/* What no implementation can beat: links, memory and arithmetic at their full rates. */
+/* What no implementation can beat: links, memory and arithmetic at their full rates; on shared cores, where
+ * caches serve what is small, only stores at their fastest and the wire. */
 static void set_limit(const model_t *m, k3_prediction_phase_t *p)
 {
-    static const struct {
-        k3_term_t   term;
-        k3_figure_t share;
-    } hard[] = {{K3_TERM_SCALEUP, K3_FIG_SCALEUP_SHARE},
-                {K3_TERM_NIC, K3_FIG_NIC_SHARE},
-                {K3_TERM_WEIGHTS, K3_FIG_WEIGHTS_SHARE},
-                {K3_TERM_GEMM, K3_FIG_GEMM_SHARE}};
+    double store = m->f[K3_FIG_STORE_PEAK_GBPS] > 0
+                       ? m->f[K3_FIG_SCALEUP_GBPS] / m->f[K3_FIG_STORE_PEAK_GBPS]
+                       : 0;
+    const struct {
+        k3_term_t term;
+        double    gpu, cpu; /* share of the term that is left at the full rate */
+    } hard[] = {{K3_TERM_SCALEUP, m->f[K3_FIG_SCALEUP_SHARE], store},
+                {K3_TERM_NIC, m->f[K3_FIG_NIC_SHARE], 1.0},
+                {K3_TERM_WEIGHTS, m->f[K3_FIG_WEIGHTS_SHARE], 0},
+                {K3_TERM_GEMM, m->f[K3_FIG_GEMM_SHARE], 0}};
 
     for (size_t i = 0; i < sizeof(hard) / sizeof(hard[0]); i++) {
-        double us = p->term[hard[i].term] * (m->shares_cores ? 1.0 : m->f[hard[i].share]);
+        double us = p->term[hard[i].term] * (m->shares_cores ? hard[i].cpu : hard[i].gpu);
 
         if (us > p->limit_us) {
             p->limit_us = us;
@@ -370,7 +374,7 @@ static void add_phases(k3_prediction_t *out, k3_predicted_phase_t total, unsigne
     k3_prediction_phase_t *p = &out->phase[total];
 
     p->known = true;
-    for (int i = 0; i < K3_PREDICT_PAIR; i++) {
+    for (int i = 0; i < K3_PREDICT_REGION; i++) {
         const k3_prediction_phase_t *part = &out->phase[i];
 
         if ((parts >> i & 1) == 0) {
@@ -423,17 +427,17 @@ static void predict_region(model_t *m)
         predict_phase(m, K3_PREDICT_EXCHANGE, k3_predict_exchange, added);
     }
     if (p->engine == K3_ENGINE_FUSED) {
-        predict_phase(m, K3_PREDICT_REGION, fused_terms, together);
-        add_phases(m->out, K3_PREDICT_REGION, around);
-        return;
-    }
-    if (p->copy != K3_COPY_NONE && p->copy != K3_COPY_REPLICATE) {
+        predict_phase(m, K3_PREDICT_MOE, fused_terms, together);
+    } else if (p->copy != K3_COPY_NONE && p->copy != K3_COPY_REPLICATE) {
         predict_phase(m, K3_PREDICT_DISPATCH, dispatch_terms, together);
         predict_phase(m, K3_PREDICT_COMBINE, combine_terms, together);
         add_phases(m->out, K3_PREDICT_PAIR, pair);
-        add_phases(m->out, K3_PREDICT_REGION, pair | experts | around);
+        add_phases(m->out, K3_PREDICT_MOE, pair | experts);
     } else {
-        add_phases(m->out, K3_PREDICT_REGION, experts | around);
+        add_phases(m->out, K3_PREDICT_MOE, experts);
+    }
+    if (whole) {
+        add_phases(m->out, K3_PREDICT_REGION, 1u << K3_PREDICT_MOE | around);
     }
 }
 

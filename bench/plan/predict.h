@@ -34,7 +34,8 @@ typedef enum k3_predicted_phase {
     K3_PREDICT_DENSE,    /* router, latent down and up, shared expert */
     K3_PREDICT_EXCHANGE, /* collectives around the region */
     K3_PREDICT_PAIR,     /* dispatch + combine */
-    K3_PREDICT_REGION,   /* all of the above but for the pair; fused: what overlaps, and the rest */
+    K3_PREDICT_MOE,    /* dispatch, experts and combine, overlapped where the backend fuses them */
+    K3_PREDICT_REGION, /* that, dense layers and exchange */
     K3_PREDICT_COUNT
 } k3_predicted_phase_t;
 

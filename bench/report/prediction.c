@@ -67,6 +67,27 @@ json_t *k3_record_prediction(const k3_cell_t *cell, const k3_machine_file_t *mac
     return o;
 }
 
+static json_t *simulated_json(const k3_simulated_phase_t *p, const char *name)
+{
+    json_t *o = json_object();
+
+    k3_set_text(o, "name", name);
+    k3_set_number(o, "us", p->us);
+    k3_set_number(o, "mean_us", p->mean_us);
+    k3_set_count(o, "slowest_rank", p->slowest_rank);
+    k3_set_number(o, "queued_us", p->queued_us);
+    return o;
+}
+
+json_t *k3_record_simulation(const k3_simulation_t *s)
+{
+    json_t *list = json_array();
+
+    json_array_append_new(list, simulated_json(&s->dispatch, "dispatch"));
+    json_array_append_new(list, simulated_json(&s->combine, "combine"));
+    return list;
+}
+
 json_t *k3_record_device(const k3_cell_t *cell, const k3_memory_t *m,
                          const k3_machine_file_t *machine)
 {
@@ -167,6 +188,22 @@ static void print_cell(const json_t *cell, const json_t *prediction, FILE *out)
     fprintf(out, "%s\n", json_is_true(json_object_get(device, "fits")) ? "" : " !");
 }
 
+static void print_simulation(const json_t *list, FILE *out)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *p = json_array_get(list, i);
+
+        fprintf(
+            out,
+            "  simulated %s: %.1f us, mean of ranks %.1f, last: rank %lld, longest queue %.1f us\n",
+            json_string_value(json_object_get(p, "name")),
+            json_number_value(json_object_get(p, "us")),
+            json_number_value(json_object_get(p, "mean_us")),
+            (long long)json_integer_value(json_object_get(p, "slowest_rank")),
+            json_number_value(json_object_get(p, "queued_us")));
+    }
+}
+
 void k3_table_prediction(const json_t *cells, FILE *out)
 {
     const json_t *first = NULL;
@@ -189,6 +226,7 @@ void k3_table_prediction(const json_t *cells, FILE *out)
                     "region", "weights", "buffers", "left");
         }
         print_cell(cell, prediction, out);
+        print_simulation(json_object_get(cell, "simulation"), out);
         if (json_is_string(json_object_get(prediction, "reason"))) {
             fprintf(out, "  no times: %s\n",
                     json_string_value(json_object_get(prediction, "reason")));

@@ -1,0 +1,228 @@
+#include "bench/plan/simulate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/plan/predict.h"
+#include "harness/base/memory.h"
+
+/* Bytes of a piece; a lane has at most so many pieces. */
+enum { PIECE = 32768, PIECES_MAX = 64, LINKS = 2 };
+
+typedef enum link { NEAR, FAR } link_t;
+
+/* What one rank sends to another in the phase. */
+typedef struct transfer {
+    double bytes, posts;
+} transfer_t;
+
+typedef struct arrival {
+    double   at; /* the last byte has left */
+    double   bytes;
+    uint32_t dst, order; /* order: of equal times the first sent comes first */
+    link_t   link;
+} arrival_t;
+
+typedef struct simulator {
+    const k3_cell_t *cell;
+    uint32_t         ranks;
+    bool             combine;
+    transfer_t      *transfer; /* [R][R] */
+    arrival_t       *arrivals;
+    uint64_t         count, capacity;
+    double          *done; /* [R] */
+    double          *busy; /* [R][LINKS] of receivers */
+    double           rate[LINKS], latency[LINKS], post_us[LINKS], fixed;
+} simulator_t;
+
+/* --- the plan ---------------------------------------------------------------------------------- */
+
+static void add_flow(const k3_flow_t *flow, void *arg)
+{
+    simulator_t *s = arg;
+    transfer_t  *t = &s->transfer[(uint64_t)flow->src * s->ranks + flow->dst];
+
+    if (s->combine == (flow->phase == K3_TRAFFIC_COMBINE) && flow->src != flow->dst) {
+        t->bytes += (double)flow->wire;
+        t->posts += (double)flow->messages + (double)flow->signals;
+    }
+}
+
+static link_t link_of(const simulator_t *s, uint32_t src, uint32_t dst)
+{
+    return k3_cell_mapped(s->cell, src, dst) ? NEAR : FAR;
+}
+
+static uint32_t pieces_of(const transfer_t *t)
+{
+    double pieces = t->bytes / PIECE + 1;
+
+    if (t->posts <= 0) {
+        return 0;
+    }
+    return pieces < PIECES_MAX ? (uint32_t)pieces : PIECES_MAX;
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+static void add_arrival(simulator_t *s, uint32_t dst, link_t link, double at, double bytes)
+{
+    if (s->count < s->capacity) {
+        s->arrivals[s->count] = (arrival_t){at, bytes, dst, (uint32_t)s->count, link};
+        s->count++;
+    }
+}
+
+/* A rank goes round its peers, a piece for each, beginning behind itself. */
+static void send_all(simulator_t *s, uint32_t src)
+{
+    double issued = 0, free_at[LINKS] = {0};
+
+    for (uint32_t round = 0; round < PIECES_MAX; round++) {
+        for (uint32_t step = 1; step < s->ranks; step++) {
+            uint32_t          dst = (src + step) % s->ranks;
+            const transfer_t *t = &s->transfer[(uint64_t)src * s->ranks + dst];
+            uint32_t          pieces = pieces_of(t);
+            link_t            link = link_of(s, src, dst);
+
+            if (round >= pieces) {
+                continue;
+            }
+            issued += t->posts / pieces * s->post_us[link];
+            free_at[link] = free_at[link] > issued ? free_at[link] : issued;
+            free_at[link] += t->bytes / pieces / s->rate[link] * 1e-3;
+            add_arrival(s, dst, link, free_at[link], t->bytes / pieces);
+        }
+    }
+    s->done[src] = issued;
+}
+
+static int compare_arrivals(const void *a, const void *b)
+{
+    const arrival_t *x = a, *y = b;
+
+    if (x->at != y->at) {
+        return x->at < y->at ? -1 : 1;
+    }
+    return x->order < y->order ? -1 : 1;
+}
+
+/* Pieces enter a receiver's link one after another; one that finds it free has come in while it left. */
+static void receive_all(simulator_t *s, k3_simulated_phase_t *out)
+{
+    qsort(s->arrivals, s->count, sizeof(*s->arrivals), compare_arrivals);
+    for (uint64_t i = 0; i < s->count; i++) {
+        const arrival_t *a = &s->arrivals[i];
+        double          *busy = &s->busy[(uint64_t)a->dst * LINKS + a->link];
+        double           time = a->bytes / s->rate[a->link] * 1e-3, queued = *busy - (a->at - time);
+
+        if (queued > 0) {
+            out->queued_us = queued > out->queued_us ? queued : out->queued_us;
+            *busy += time;
+        } else {
+            *busy = a->at;
+        }
+        if (*busy + s->latency[a->link] > s->done[a->dst]) {
+            s->done[a->dst] = *busy + s->latency[a->link];
+        }
+    }
+    for (uint32_t r = 0; r < s->ranks; r++) {
+        double us = s->done[r] + s->fixed;
+
+        out->mean_us += us / s->ranks;
+        if (us > out->us) {
+            out->us = us;
+            out->slowest_rank = r;
+        }
+    }
+}
+
+/* --- a phase ----------------------------------------------------------------------------------- */
+
+static k3_status_t run_phase(simulator_t *s, bool combine, k3_simulated_phase_t *out,
+                             k3_error_t *err)
+{
+    uint64_t     pairs = (uint64_t)s->ranks * s->ranks;
+    k3_traffic_t traffic;
+
+    s->combine = combine;
+    s->count = s->capacity = 0;
+    memset(s->transfer, 0, pairs * sizeof(*s->transfer));
+    memset(s->done, 0, s->ranks * sizeof(*s->done));
+    memset(s->busy, 0, s->ranks * LINKS * sizeof(*s->busy));
+    if (k3_traffic_open(s->cell, &traffic, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint32_t origin = 0; origin < s->ranks; origin++) {
+        k3_traffic_origin(&traffic, origin, add_flow, s);
+    }
+    k3_traffic_close(&traffic);
+    for (uint64_t i = 0; i < pairs; i++) {
+        s->capacity += pieces_of(&s->transfer[i]);
+    }
+    if (k3_alloc("pieces", s->capacity, sizeof(arrival_t), (void **)&s->arrivals, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint32_t src = 0; src < s->ranks; src++) {
+        send_all(s, src);
+    }
+    receive_all(s, out);
+    k3_free(s->arrivals);
+    s->arrivals = NULL;
+    return K3_OK;
+}
+
+static k3_status_t refuse(const k3_cell_t *cell, const k3_machine_file_t *machine, k3_error_t *err)
+{
+    if (cell->expected) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: it needs every row: --counting exact");
+    }
+    if (cell->layout.tp > K3_SIMULATED_RANKS) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: %u ranks; at most %d", cell->layout.tp,
+                       K3_SIMULATED_RANKS);
+    }
+    if (k3_predict_figure(machine, K3_FIG_CORES_PER_NODE) > 0) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "simulate: on %s ranks share cores, which no link serves", machine->name);
+    }
+    if (cell->profile->copy == K3_COPY_NONE || cell->profile->copy == K3_COPY_REPLICATE) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: %s dispatches nothing",
+                       cell->profile->name);
+    }
+    return K3_OK;
+}
+
+k3_status_t k3_simulate(const k3_cell_t *cell, const k3_machine_file_t *machine,
+                        k3_simulation_t *simulation, k3_error_t *err)
+{
+    simulator_t s = {.cell = cell, .ranks = cell->layout.tp};
+
+    memset(simulation, 0, sizeof(*simulation));
+    if (refuse(cell, machine, err) != K3_OK) {
+        return err->status;
+    }
+    s.rate[NEAR] = k3_predict_figure(machine, K3_FIG_SCALEUP_GBPS) *
+                   k3_predict_figure(machine, K3_FIG_SCALEUP_SHARE);
+    s.rate[FAR] =
+        k3_predict_figure(machine, K3_FIG_NIC_GBPS) * k3_predict_figure(machine, K3_FIG_NIC_SHARE);
+    s.latency[NEAR] = k3_predict_figure(machine, K3_FIG_SCALEUP_LATENCY_US);
+    s.latency[FAR] = k3_predict_figure(machine, K3_FIG_NETWORK_LATENCY_US);
+    s.post_us[NEAR] = k3_predict_figure(machine, K3_FIG_STORE_MESSAGE_US);
+    s.post_us[FAR] = k3_predict_figure(machine, K3_FIG_MESSAGE_US);
+    s.fixed = k3_predict_figure(machine, K3_FIG_LAUNCH_US);
+    if (s.rate[NEAR] <= 0 || s.rate[FAR] <= 0) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: the machine file does not know %s",
+                       k3_figure_name(s.rate[NEAR] <= 0 ? K3_FIG_SCALEUP_GBPS : K3_FIG_NIC_GBPS));
+    }
+    if (k3_alloc("transfers", (uint64_t)s.ranks * s.ranks, sizeof(transfer_t), (void **)&s.transfer,
+                 err) == K3_OK &&
+        k3_alloc("times", s.ranks, sizeof(double), (void **)&s.done, err) == K3_OK &&
+        k3_alloc("links", s.ranks, LINKS * sizeof(double), (void **)&s.busy, err) == K3_OK &&
+        run_phase(&s, false, &simulation->dispatch, err) == K3_OK) {
+        run_phase(&s, true, &simulation->combine, err);
+    }
+    k3_free(s.busy);
+    k3_free(s.done);
+    k3_free(s.transfer);
+    return err->status;
+}
