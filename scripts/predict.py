@@ -195,6 +195,17 @@ def measured_us(row, cell):
     return counted / float(row["bandwidth_GBps"]) * 1e-3 if counted and row["bandwidth_GBps"] else None
 
 
+UNEXPLAINED = [  # not fitted to: the model has no term for what is suspected; in the table all the same
+    (lambda r: "EFA" in r["hardware"], "EFA: unordered transport, messages posted and ordered by software"),
+    (lambda r: r["backend"] == "uccl_ep", "CPU proxies post the messages of the GPU"),
+    (lambda r: r["backend"] == "trtllm_nvlink", "the planned format is bf16; fp8 or nvfp4 was measured"),
+]
+
+
+def reason_of(row):
+    return next((why for holds, why in UNEXPLAINED if holds(row)), None)
+
+
 def series_of(row):
     return "%s:%s %s %s, %s" % (row["backend"], row["mode"], row["hardware"].split(",")[0].split(" + ")[0].split(" (")[0],
                                 row["phase"], row["source"].split(" ")[0].split("/")[-1])
@@ -218,6 +229,7 @@ def solve(a, b):
 
 def step(points, damping):
     """One damped Gauss-Newton step of the logarithms, each series with the same weight, large errors with less."""
+    points = [p for p in points if reason_of(p["row"]) is None]
     sizes = collections.Counter(series_of(p["row"]) for p in points)
     n = len(NAMES)
     a = [[0.0] * n for _ in range(n)]
@@ -243,11 +255,12 @@ def moved(values, steps):
     return new
 
 
-def fit(points, values, rounds=6):
+def fit(points, values, rounds=3):
     for i in range(rounds):
         points.evaluate(values, jacobian=True)
         sys.stderr.write("round %d: %s\n" % (i, summary([p["us"] / p["measured"] for p in points.points])))
         values = moved(values, step(points.points, 1.0))
+        sys.stderr.write("  " + ", ".join("%s %.4g" % item for item in values.items()) + "\n")
     return values
 
 
@@ -297,6 +310,14 @@ def main():
         table(groups)
         print("\nby the constants of the program: " + summary([p["us"] / p["measured"] for p in points.points]))
         print("each series left out: " + summary([p["left"] for p in points.points]))
+        fitted = [p for p in points.points if reason_of(p["row"]) is None]
+        print("of those that are fitted, by the constants of the program: "
+              + summary([p["us"] / p["measured"] for p in fitted]))
+        print("of those that are fitted, each series left out: " + summary([p["left"] for p in fitted]))
+        print("\nsuspected reasons:")
+        for holds, why in UNEXPLAINED:
+            own = [p["us"] / p["measured"] for p in points.points if holds(p["row"])]
+            print("- %d points: %s; predicted / measured %.2f to %.2f" % (len(own), why, min(own), max(own)))
         reasons = collections.Counter("%s: %s" % (series_of(r), why[:100]) for r, why in points.left_out)
         print("\nnot predicted:")
         for why, count in sorted(reasons.items()):

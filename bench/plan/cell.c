@@ -436,6 +436,9 @@ static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
                  err) != K3_OK) {
         return err->status;
     }
+    /* The ranks of a DP group differ in what they send, so none stands for another. */
+    cell->expected = cell->expected && !(cell->profile->completion == K3_DONE_COUNTING &&
+                                         cell->layout.groups < cell->layout.tp);
     if (cell->expected) {
         expect_arriving(cell);
         return K3_OK;

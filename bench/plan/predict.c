@@ -18,14 +18,14 @@ static const struct {
     k3_figure_t figure;
     double      value;
 } constants[] = {
-    {K3_FIG_LAUNCH_US, 8.0},           {K3_FIG_SCALEUP_LATENCY_US, 2.0},
-    {K3_FIG_NETWORK_LATENCY_US, 10.0}, {K3_FIG_MESSAGE_US, 0.02},
+    {K3_FIG_LAUNCH_US, 12.0},          {K3_FIG_SCALEUP_LATENCY_US, 1.8},
+    {K3_FIG_NETWORK_LATENCY_US, 15.0}, {K3_FIG_MESSAGE_US, 0.02},
     {K3_FIG_SIGNAL_US, 0.02},          {K3_FIG_DOORBELL_US, 0.01},
     {K3_FIG_QP_MESSAGE_US, 0.1},       {K3_FIG_STORE_MESSAGE_US, 0.004},
-    {K3_FIG_STORE_SIGNAL_US, 0.004},   {K3_FIG_SCALEUP_SHARE, 0.7},
-    {K3_FIG_NIC_SHARE, 0.9},           {K3_FIG_MEMORY_SHARE, 0.5},
-    {K3_FIG_WEIGHTS_SHARE, 0.6},       {K3_FIG_GEMM_SHARE, 0.5},
-    {K3_FIG_EXPERT_US, 20.0},
+    {K3_FIG_STORE_SIGNAL_US, 0.004},   {K3_FIG_SCALEUP_SHARE, 0.65},
+    {K3_FIG_NIC_SHARE, 0.8},           {K3_FIG_MEMORY_SHARE, 0.35},
+    {K3_FIG_WEIGHTS_SHARE, 0.5},       {K3_FIG_GEMM_SHARE, 0.35},
+    {K3_FIG_EXPERT_US, 25.0},
 };
 
 /* Within this share of the prediction, up and down, lie four of five points of the calibration. */
@@ -224,42 +224,6 @@ static double added(const double term[K3_TERM_COUNT])
 
 /* --- experts ----------------------------------------------------------------------------------- */
 
-static double gemm_tflops(const model_t *m)
-{
-    const k3_recipe_t *r = &m->cell->runner->recipe;
-    double             bf16 = m->f[K3_FIG_BF16_TFLOPS];
-    bool               narrow = r->input != K3_FORMAT_BF16 && r->middle != K3_FORMAT_BF16;
-    double             fp8 = m->f[K3_FIG_FP8_TFLOPS] > 0 ? m->f[K3_FIG_FP8_TFLOPS] : bf16;
-
-    if (narrow && r->input == K3_FORMAT_MXFP4 && m->f[K3_FIG_FP4_TFLOPS] > 0) {
-        return m->f[K3_FIG_FP4_TFLOPS];
-    }
-    return narrow ? fp8 : bf16;
-}
-
-static void expert_phase(const model_t *m, uint32_t i, double term[K3_TERM_COUNT])
-{
-    const k3_model_t *model = &m->cell->model;
-    uint32_t          begin, end;
-    double            part, rows = m->loads->expert_rows[i], bytes, flops;
-
-    k3_layout_expert_slice(&m->cell->layout, model, k3_predict_rank(m, i), &begin, &end);
-    part = model->intermediate > 0 ? (double)(end - begin) / model->intermediate : 0;
-    bytes = m->loads->experts_hit[i] * (double)k3_model_expert_bytes(model) * part;
-    flops = rows * 6.0 * model->latent * model->intermediate * part;
-    if (m->shares_cores) {
-        term[K3_TERM_WEIGHTS] = k3_at_rate(bytes, m->f[K3_FIG_WEIGHTS_GBPS]) * m->crowd;
-        term[K3_TERM_GEMM] = k3_at_rate(flops, m->f[K3_FIG_GEMM_GFLOPS]) * m->crowd;
-        return;
-    }
-    term[K3_TERM_FIXED] = m->f[K3_FIG_EXPERT_US];
-    term[K3_TERM_WEIGHTS] =
-        k3_at_rate(bytes, m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_WEIGHTS_SHARE]);
-    term[K3_TERM_GEMM] = k3_at_rate(flops, gemm_tflops(m) * 1e3 * m->f[K3_FIG_GEMM_SHARE]);
-    term[K3_TERM_MEMORY] = k3_at_rate(rows * (4.0 * model->latent + 6.0 * (end - begin)),
-                                      m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_MEMORY_SHARE]);
-}
-
 /* Experts of a core stream their weights while they multiply. */
 static double cpu_experts(const double term[K3_TERM_COUNT])
 {
@@ -322,7 +286,7 @@ static void fused_terms(const model_t *m, uint32_t i, double term[K3_TERM_COUNT]
 
     dispatch_terms(m, i, part[0]);
     combine_terms(m, i, part[1]);
-    expert_phase(m, i, part[2]);
+    k3_predict_experts(m, i, part[2]);
     for (int t = 0; t < K3_TERM_COUNT; t++) {
         term[t] = part[0][t] + part[1][t] + part[2][t];
     }
@@ -420,7 +384,8 @@ static void predict_region(model_t *m)
     unsigned            experts = 1u << K3_PREDICT_EXPERTS;
     double (*together)(const double *) = m->shares_cores ? added : overlapped;
 
-    predict_phase(m, K3_PREDICT_EXPERTS, expert_phase, m->shares_cores ? cpu_experts : overlapped);
+    predict_phase(m, K3_PREDICT_EXPERTS, k3_predict_experts,
+                  m->shares_cores ? cpu_experts : overlapped);
     if (whole) {
         predict_phase(m, K3_PREDICT_DENSE, k3_predict_dense,
                       m->shares_cores ? cpu_experts : overlapped);

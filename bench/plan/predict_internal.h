@@ -26,6 +26,7 @@ static inline uint32_t k3_predict_rank(const k3_predict_model_t *m, uint32_t i)
 }
 
 /* Terms of one rank. */
+void k3_predict_experts(const k3_predict_model_t *m, uint32_t i, double term[K3_TERM_COUNT]);
 void k3_predict_dense(const k3_predict_model_t *m, uint32_t i, double term[K3_TERM_COUNT]);
 void k3_predict_exchange(const k3_predict_model_t *m, uint32_t i, double term[K3_TERM_COUNT]);
 

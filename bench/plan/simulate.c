@@ -30,9 +30,11 @@ typedef struct simulator {
     transfer_t      *transfer; /* [R][R] */
     arrival_t       *arrivals;
     uint64_t         count, capacity;
-    double          *done; /* [R] */
-    double          *busy; /* [R][LINKS] of receivers */
-    double           rate[LINKS], latency[LINKS], post_us[LINKS], fixed;
+    double          *done;      /* [R] */
+    double          *busy;      /* [R][LINKS] of receivers */
+    double          *pair_free; /* [R] of the links of a mesh, of one sender */
+    double           rate[LINKS], post_us[LINKS];
+    bool             mesh; /* each pair of a node has a link of its own, at rate[NEAR] */
 } simulator_t;
 
 /* --- the plan ---------------------------------------------------------------------------------- */
@@ -78,6 +80,7 @@ static void send_all(simulator_t *s, uint32_t src)
 {
     double issued = 0, free_at[LINKS] = {0};
 
+    memset(s->pair_free, 0, s->ranks * sizeof(*s->pair_free));
     for (uint32_t round = 0; round < PIECES_MAX; round++) {
         for (uint32_t step = 1; step < s->ranks; step++) {
             uint32_t          dst = (src + step) % s->ranks;
@@ -88,10 +91,12 @@ static void send_all(simulator_t *s, uint32_t src)
             if (round >= pieces) {
                 continue;
             }
+            double *leaves = s->mesh && link == NEAR ? &s->pair_free[dst] : &free_at[link];
+
             issued += t->posts / pieces * s->post_us[link];
-            free_at[link] = free_at[link] > issued ? free_at[link] : issued;
-            free_at[link] += t->bytes / pieces / s->rate[link] * 1e-3;
-            add_arrival(s, dst, link, free_at[link], t->bytes / pieces);
+            *leaves = *leaves > issued ? *leaves : issued;
+            *leaves += t->bytes / pieces / s->rate[link] * 1e-3;
+            add_arrival(s, dst, link, *leaves, t->bytes / pieces);
         }
     }
     s->done[src] = issued;
@@ -108,26 +113,32 @@ static int compare_arrivals(const void *a, const void *b)
 }
 
 /* Pieces enter a receiver's link one after another; one that finds it free has come in while it left. */
-static void receive_all(simulator_t *s, k3_simulated_phase_t *out)
+static void receive_all(simulator_t *s, const k3_prediction_phase_t *p, k3_simulated_phase_t *out)
 {
+    /* What goes on beside the links is the closed form's. */
+    double beside = p->term[K3_TERM_MEMORY] > p->term[K3_TERM_QP] ? p->term[K3_TERM_MEMORY]
+                                                                  : p->term[K3_TERM_QP];
+
     qsort(s->arrivals, s->count, sizeof(*s->arrivals), compare_arrivals);
     for (uint64_t i = 0; i < s->count; i++) {
         const arrival_t *a = &s->arrivals[i];
         double          *busy = &s->busy[(uint64_t)a->dst * LINKS + a->link];
         double           time = a->bytes / s->rate[a->link] * 1e-3, queued = *busy - (a->at - time);
 
-        if (queued > 0) {
+        if (s->mesh && a->link == NEAR) {
+            *busy = a->at > *busy ? a->at : *busy;
+        } else if (queued > 0) {
             out->queued_us = queued > out->queued_us ? queued : out->queued_us;
             *busy += time;
         } else {
             *busy = a->at;
         }
-        if (*busy + s->latency[a->link] > s->done[a->dst]) {
-            s->done[a->dst] = *busy + s->latency[a->link];
-        }
+        s->done[a->dst] = *busy > s->done[a->dst] ? *busy : s->done[a->dst];
     }
     for (uint32_t r = 0; r < s->ranks; r++) {
-        double us = s->done[r] + s->fixed;
+        double us = s->done[r] > beside ? s->done[r] : beside;
+
+        us += p->term[K3_TERM_FIXED] + p->term[K3_TERM_LATENCY];
 
         out->mean_us += us / s->ranks;
         if (us > out->us) {
@@ -139,8 +150,8 @@ static void receive_all(simulator_t *s, k3_simulated_phase_t *out)
 
 /* --- a phase ----------------------------------------------------------------------------------- */
 
-static k3_status_t run_phase(simulator_t *s, bool combine, k3_simulated_phase_t *out,
-                             k3_error_t *err)
+static k3_status_t run_phase(simulator_t *s, bool combine, const k3_prediction_phase_t *p,
+                             k3_simulated_phase_t *out, k3_error_t *err)
 {
     uint64_t     pairs = (uint64_t)s->ranks * s->ranks;
     k3_traffic_t traffic;
@@ -166,7 +177,7 @@ static k3_status_t run_phase(simulator_t *s, bool combine, k3_simulated_phase_t 
     for (uint32_t src = 0; src < s->ranks; src++) {
         send_all(s, src);
     }
-    receive_all(s, out);
+    receive_all(s, p, out);
     k3_free(s->arrivals);
     s->arrivals = NULL;
     return K3_OK;
@@ -185,43 +196,64 @@ static k3_status_t refuse(const k3_cell_t *cell, const k3_machine_file_t *machin
         return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "simulate: on %s ranks share cores, which no link serves", machine->name);
     }
-    if (cell->profile->copy == K3_COPY_NONE || cell->profile->copy == K3_COPY_REPLICATE) {
-        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: %s dispatches nothing",
+    if (cell->profile->copy == K3_COPY_NONE || cell->profile->copy == K3_COPY_REPLICATE ||
+        cell->profile->engine == K3_ENGINE_FUSED) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: %s has no dispatch of its own",
                        cell->profile->name);
     }
     return K3_OK;
 }
 
+static k3_status_t predict_beside(const k3_cell_t *cell, const k3_machine_file_t *machine,
+                                  k3_prediction_t *prediction, k3_error_t *err)
+{
+    k3_loads_t loads;
+
+    if (k3_loads_plan(cell, &loads, err) == K3_OK) {
+        k3_predict(cell, &loads, machine, prediction);
+        k3_loads_free(&loads);
+        if (prediction->missing[0] != '\0') {
+            k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: the machine file does not know %s",
+                    prediction->missing);
+        }
+    }
+    return err->status;
+}
+
+static void set_links(simulator_t *s, const k3_machine_file_t *machine)
+{
+    double links = k3_predict_figure(machine, K3_FIG_SCALEUP_LINKS);
+
+    s->mesh = links > 0;
+    s->rate[NEAR] = k3_predict_figure(machine, K3_FIG_SCALEUP_GBPS) *
+                    k3_predict_figure(machine, K3_FIG_SCALEUP_SHARE) / (s->mesh ? links : 1);
+    s->rate[FAR] =
+        k3_predict_figure(machine, K3_FIG_NIC_GBPS) * k3_predict_figure(machine, K3_FIG_NIC_SHARE);
+    s->post_us[NEAR] = k3_predict_figure(machine, K3_FIG_STORE_MESSAGE_US);
+    s->post_us[FAR] = k3_predict_figure(machine, K3_FIG_MESSAGE_US);
+}
+
 k3_status_t k3_simulate(const k3_cell_t *cell, const k3_machine_file_t *machine,
                         k3_simulation_t *simulation, k3_error_t *err)
 {
-    simulator_t s = {.cell = cell, .ranks = cell->layout.tp};
+    simulator_t     s = {.cell = cell, .ranks = cell->layout.tp};
+    k3_prediction_t p;
 
     memset(simulation, 0, sizeof(*simulation));
-    if (refuse(cell, machine, err) != K3_OK) {
+    if (refuse(cell, machine, err) != K3_OK || predict_beside(cell, machine, &p, err) != K3_OK) {
         return err->status;
     }
-    s.rate[NEAR] = k3_predict_figure(machine, K3_FIG_SCALEUP_GBPS) *
-                   k3_predict_figure(machine, K3_FIG_SCALEUP_SHARE);
-    s.rate[FAR] =
-        k3_predict_figure(machine, K3_FIG_NIC_GBPS) * k3_predict_figure(machine, K3_FIG_NIC_SHARE);
-    s.latency[NEAR] = k3_predict_figure(machine, K3_FIG_SCALEUP_LATENCY_US);
-    s.latency[FAR] = k3_predict_figure(machine, K3_FIG_NETWORK_LATENCY_US);
-    s.post_us[NEAR] = k3_predict_figure(machine, K3_FIG_STORE_MESSAGE_US);
-    s.post_us[FAR] = k3_predict_figure(machine, K3_FIG_MESSAGE_US);
-    s.fixed = k3_predict_figure(machine, K3_FIG_LAUNCH_US);
-    if (s.rate[NEAR] <= 0 || s.rate[FAR] <= 0) {
-        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: the machine file does not know %s",
-                       k3_figure_name(s.rate[NEAR] <= 0 ? K3_FIG_SCALEUP_GBPS : K3_FIG_NIC_GBPS));
-    }
+    set_links(&s, machine);
     if (k3_alloc("transfers", (uint64_t)s.ranks * s.ranks, sizeof(transfer_t), (void **)&s.transfer,
                  err) == K3_OK &&
         k3_alloc("times", s.ranks, sizeof(double), (void **)&s.done, err) == K3_OK &&
+        k3_alloc("links of pairs", s.ranks, sizeof(double), (void **)&s.pair_free, err) == K3_OK &&
         k3_alloc("links", s.ranks, LINKS * sizeof(double), (void **)&s.busy, err) == K3_OK &&
-        run_phase(&s, false, &simulation->dispatch, err) == K3_OK) {
-        run_phase(&s, true, &simulation->combine, err);
+        run_phase(&s, false, &p.phase[K3_PREDICT_DISPATCH], &simulation->dispatch, err) == K3_OK) {
+        run_phase(&s, true, &p.phase[K3_PREDICT_COMBINE], &simulation->combine, err);
     }
     k3_free(s.busy);
+    k3_free(s.pair_free);
     k3_free(s.done);
     k3_free(s.transfer);
     return err->status;
