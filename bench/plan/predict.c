@@ -13,23 +13,25 @@ const char *const k3_term_names[] = {
 const char *const k3_predicted_names[] = {"dispatch", "expert_mlp", "combine", "dense", "exchange",
                                           "pair",     "moe",        "region",  NULL};
 
-/* The model's constants, for what no datasheet states. */
+/* The model's constants, for what no datasheet states: fitted by scripts/bench-predict.sh --fit, but for
+ * doorbells, queue pairs and store signals, which no published series tells apart (decided). The latency of a
+ * network hop is what kernels see: from the last post to the flag of the slowest peer. */
 static const struct {
     k3_figure_t figure;
     double      value;
 } constants[] = {
-    {K3_FIG_LAUNCH_US, 12.0},          {K3_FIG_SCALEUP_LATENCY_US, 1.8},
-    {K3_FIG_NETWORK_LATENCY_US, 15.0}, {K3_FIG_MESSAGE_US, 0.02},
-    {K3_FIG_SIGNAL_US, 0.02},          {K3_FIG_DOORBELL_US, 0.01},
-    {K3_FIG_QP_MESSAGE_US, 0.1},       {K3_FIG_STORE_MESSAGE_US, 0.004},
-    {K3_FIG_STORE_SIGNAL_US, 0.004},   {K3_FIG_SCALEUP_SHARE, 0.65},
-    {K3_FIG_NIC_SHARE, 0.8},           {K3_FIG_MEMORY_SHARE, 0.35},
-    {K3_FIG_WEIGHTS_SHARE, 0.5},       {K3_FIG_GEMM_SHARE, 0.35},
-    {K3_FIG_EXPERT_US, 25.0},
+    {K3_FIG_LAUNCH_US, 15.5},          {K3_FIG_SCALEUP_LATENCY_US, 1.6},
+    {K3_FIG_NETWORK_LATENCY_US, 41.8}, {K3_FIG_MESSAGE_US, 0.02},
+    {K3_FIG_SIGNAL_US, 0.0226},          {K3_FIG_DOORBELL_US, 0.01},
+    {K3_FIG_QP_MESSAGE_US, 0.1},       {K3_FIG_STORE_MESSAGE_US, 0.0038},
+    {K3_FIG_STORE_SIGNAL_US, 0.004},   {K3_FIG_SCALEUP_SHARE, 0.624},
+    {K3_FIG_NIC_SHARE, 0.849},           {K3_FIG_MEMORY_SHARE, 0.258},
+    {K3_FIG_WEIGHTS_SHARE, 0.48},       {K3_FIG_GEMM_SHARE, 0.312},
+    {K3_FIG_EXPERT_US, 25.7},
 };
 
-/* Within this share of the prediction, up and down, lie four of five points of the calibration. */
-static const double range = 0.5;
+/* Within this share of the prediction, up and down, lie four of five points of series left out of the fit. */
+static const double range = 0.46;
 
 double k3_predict_figure(const k3_machine_file_t *machine, k3_figure_t figure)
 {
