@@ -16,7 +16,14 @@
 #include "harness/record/fingerprint.h"
 #include "kernels/kernels.h"
 
-enum { ROWS = 128, MANY_ROWS = 32, REPEATS = 3, EXPERTS = 2, COPY_BYTES = 1 << 26 };
+enum {
+    ROWS = 128,
+    COLD_ROWS = 8192,
+    MANY_ROWS = 32,
+    REPEATS = 3,
+    EXPERTS = 2,
+    COPY_BYTES = 1 << 26
+};
 
 typedef struct bench {
     const k3_kernels_t *kernels;
@@ -45,28 +52,48 @@ static double seconds(bench_t *b, void (*call)(bench_t *))
     return best;
 }
 
-static void encode_rows(bench_t *b)
+static void encode_some(bench_t *b, size_t rows)
 {
     uint64_t bytes = k3_format_row_bytes(K3_FORMAT_FP8, b->model.latent);
 
-    for (size_t i = 0; i < ROWS; i++) {
+    for (size_t i = 0; i < rows; i++) {
         b->kernels->encode(K3_FORMAT_FP8, b->rows + i * b->model.latent, b->model.latent,
                            b->values + i * bytes, b->scales);
     }
 }
 
-static void reduce_rows(bench_t *b)
+static void reduce_some(bench_t *b, size_t rows)
 {
     const uint16_t *parts[K3_TOPK_MAX];
     float           weights[K3_TOPK_MAX];
 
-    for (size_t i = 0; i + b->model.topk <= ROWS; i += b->model.topk) {
+    for (size_t i = 0; i + b->model.topk <= rows; i += b->model.topk) {
         for (size_t k = 0; k < b->model.topk; k++) {
             parts[k] = b->rows + (i + k) * b->model.latent;
             weights[k] = 0.0625f;
         }
         b->kernels->combine(parts, weights, b->model.topk, b->model.latent, b->out);
     }
+}
+
+static void encode_rows(bench_t *b)
+{
+    encode_some(b, ROWS);
+}
+
+static void encode_cold(bench_t *b)
+{
+    encode_some(b, COLD_ROWS);
+}
+
+static void reduce_rows(bench_t *b)
+{
+    reduce_some(b, ROWS);
+}
+
+static void reduce_cold(bench_t *b)
+{
+    reduce_some(b, COLD_ROWS);
 }
 
 static void run_expert(bench_t *b, size_t rows)
@@ -117,9 +144,9 @@ static k3_status_t open_bench(bench_t *b, k3_error_t *err)
                                    .activation = b->model.activation};
     if (k3_alloc("weights", EXPERTS, k3_expert_layout(&b->shape, NULL, &unused),
                  (void **)&b->weights, err) != K3_OK ||
-        k3_alloc("rows", ROWS, width * sizeof(uint16_t), (void **)&b->rows, err) != K3_OK ||
+        k3_alloc("rows", COLD_ROWS, width * sizeof(uint16_t), (void **)&b->rows, err) != K3_OK ||
         k3_alloc("results", ROWS, width * sizeof(uint16_t), (void **)&b->out, err) != K3_OK ||
-        k3_alloc("encoded rows", ROWS, k3_format_row_bytes(K3_FORMAT_FP8, b->model.latent),
+        k3_alloc("encoded rows", COLD_ROWS, k3_format_row_bytes(K3_FORMAT_FP8, b->model.latent),
                  (void **)&b->values, err) != K3_OK ||
         k3_alloc("scales", width, sizeof(float), (void **)&b->scales, err) != K3_OK ||
         k3_alloc("work space", 1, k3_expert_work_bytes(&b->shape), &b->work, err) != K3_OK ||
@@ -130,7 +157,7 @@ static k3_status_t open_bench(bench_t *b, k3_error_t *err)
     /* Values of -1 and 3 with scales of 2^-37: sums neither overflow nor become denormal. Rows are 1
      * and 1.5. */
     memset(b->weights, 0x5a, EXPERTS * k3_expert_layout(&b->shape, NULL, &unused));
-    for (uint64_t i = 0; i < ROWS * width; i++) {
+    for (uint64_t i = 0; i < COLD_ROWS * width; i++) {
         b->rows[i] = i % 3 == 0 ? 0x3fc0 : 0x3f80;
     }
     memset(b->from, 1, COPY_BYTES);
@@ -176,6 +203,12 @@ static void set_kernels(const k3_world_t *world, bool takes_part, bench_t *b, k3
     k3_machine_set(m, K3_FIG_REDUCE_GBPS,
                    rate(world, takes_part, b, reduce_rows, reduced * row_bytes * 1e-9),
                    K3_FROM_MEASURED, "weighted sums of 16 rows of 3584");
+    k3_machine_set(m, K3_FIG_ENCODE_COLD_GBPS,
+                   rate(world, takes_part, b, encode_cold, COLD_ROWS * row_bytes * 1e-9),
+                   K3_FROM_MEASURED, "the same over 58 MB");
+    k3_machine_set(m, K3_FIG_REDUCE_COLD_GBPS,
+                   rate(world, takes_part, b, reduce_cold, COLD_ROWS * row_bytes * 1e-9),
+                   K3_FROM_MEASURED, "the same over 58 MB");
     k3_machine_set(m, K3_FIG_WEIGHTS_GBPS, rate(world, takes_part, b, one_row, weights * 1e-9),
                    K3_FROM_MEASURED, "expert of kimi-k3 on one row");
     k3_machine_set(m, K3_FIG_GEMM_GFLOPS, rate(world, takes_part, b, many_rows, flops * 1e-9),
@@ -199,6 +232,8 @@ static void set_pairs(const k3_world_t *world, const k3_pair_report_t *pairs, k3
                        "signal to a mapped peer");
         k3_machine_set(m, K3_FIG_SCALEUP_GBPS, mapped->row_GBps, K3_FROM_MEASURED,
                        "8 KiB stored to a mapped peer");
+        k3_machine_set(m, K3_FIG_STORE_COLD_GBPS, mapped->cold_GBps, K3_FROM_MEASURED,
+                       "8 KiB over 64 MiB stored to a mapped peer");
         k3_machine_set(m, K3_FIG_STORE_MESSAGE_US, mapped->message_us, K3_FROM_MEASURED,
                        "64 bytes stored to a mapped peer");
         k3_machine_set(m, K3_FIG_STORE_SIGNAL_US, mapped->signal_us, K3_FROM_MEASURED,
@@ -209,6 +244,8 @@ static void set_pairs(const k3_world_t *world, const k3_pair_report_t *pairs, k3
                        "put of 64 bytes through the queue pair of a peer of the host");
         k3_machine_set(m, K3_FIG_SIGNAL_US, shared->signal_us, K3_FROM_MEASURED,
                        "add through the queue pair of a peer of the host");
+        k3_machine_set(m, K3_FIG_QP_COLD_GBPS, shared->cold_GBps, K3_FROM_MEASURED,
+                       "8 KiB over 64 MiB through the queue pair of a peer of the host");
         k3_machine_set(m, K3_FIG_DOORBELL_US, shared->doorbell_us, K3_FROM_MEASURED,
                        "call of progress");
         k3_machine_set(m, K3_FIG_QP_GBPS, shared->row_GBps, K3_FROM_MEASURED,
@@ -226,6 +263,7 @@ static void set_host(const k3_world_t *world, k3_machine_file_t *m)
 {
     char     text[K3_SYS_LINE], now[21];
     uint64_t limit;
+    int64_t  cache_kib;
     double   bytes =
         k3_sys_field("", "/proc/meminfo", "MemTotal:", text) ? strtod(text, NULL) * 1024 : 0;
 
@@ -247,6 +285,10 @@ static void set_host(const k3_world_t *world, k3_machine_file_t *m)
                    "that ranks of a host may use");
     k3_machine_set(m, K3_FIG_MEMORY_GB, bytes * 1e-9 / world->local_size, K3_FROM_MEASURED,
                    "memory of the host over its ranks");
+    if (k3_sys_number("", "/sys/devices/system/cpu/cpu0/cache/index3/size", &cache_kib)) {
+        k3_machine_set(m, K3_FIG_CACHE_MB, (double)cache_kib * 1.024e-3, K3_FROM_MEASURED,
+                       "last cache of core 0, as the kernel shows it");
+    }
     k3_machine_set(m, K3_FIG_SCALEUP_LINKS, 0, K3_FROM_MEASURED, "memory is shared");
     k3_machine_set(m, K3_FIG_LAUNCH_US, 0, K3_FROM_DECIDED, "a call starts no kernel");
 }

@@ -130,14 +130,15 @@ static json_t *pair_json(const k3_pair_result_t *r, const char *class)
         return json_pack("{s:s, s:b}", "class", class, "measured", 0);
     }
     return json_pack(
-        "{s:s, s:b, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:I}", "class",
+        "{s:s, s:b, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:I}", "class",
         class, "measured", 1, "src", r->src, "dst", r->dst, "transport",
         k3_json_string(r->transport), "latency_us", k3_json_number(r->latency_us), "bulk_GBps",
-        k3_json_number(r->bulk_GBps), "row_GBps", k3_json_number(r->row_GBps), "message_us",
-        k3_json_number(r->message_us), "signal_us", k3_json_number(r->signal_us), "doorbell_us",
-        k3_json_number(r->doorbell_us), "order", k3_signal_order_name(r->order), "order_rounds",
-        (json_int_t)r->order_rounds, "overtaken_bare", (json_int_t)r->overtaken_bare,
-        "overtaken_used", (json_int_t)r->overtaken_used);
+        k3_json_number(r->bulk_GBps), "row_GBps", k3_json_number(r->row_GBps), "cold_GBps",
+        k3_json_number(r->cold_GBps), "message_us", k3_json_number(r->message_us), "signal_us",
+        k3_json_number(r->signal_us), "doorbell_us", k3_json_number(r->doorbell_us), "order",
+        k3_signal_order_name(r->order), "order_rounds", (json_int_t)r->order_rounds,
+        "overtaken_bare", (json_int_t)r->overtaken_bare, "overtaken_used",
+        (json_int_t)r->overtaken_used);
 }
 
 json_t *k3_doctor_json(const k3_findings_t *findings, const k3_world_t *world,

@@ -40,16 +40,21 @@ typedef enum k3_figure {
     K3_FIG_STORE_MESSAGE_US, /* storing one message to mapped memory, beside its bytes */
     K3_FIG_STORE_SIGNAL_US,
     K3_FIG_STORE_PEAK_GBPS, /* the fastest that one rank can store at all, in its caches */
-    K3_FIG_QP_GBPS,         /* bytes through queue pairs of one rank in a node */
-    K3_FIG_COPY_GBPS,       /* bytes copied by one rank, read and written counted once */
-    K3_FIG_ENCODE_GBPS,     /* bf16 bytes read by quantising, of one rank */
-    K3_FIG_REDUCE_GBPS,     /* bf16 bytes read by combining */
-    K3_FIG_WEIGHTS_GBPS,    /* packed weights that one rank's experts stream */
-    K3_FIG_GEMM_GFLOPS,     /* of one rank's experts on many rows */
-    K3_FIG_BARRIER_US,      /* of all ranks of the launch that calibrated */
-    K3_FIG_LAUNCH_US,       /* fixed cost of a call */
-    K3_FIG_EXPERT_US,       /* fixed cost of the experts' calls */
-    K3_FIG_QP_MESSAGE_US,   /* one message of a queue pair behind another on the same */
+    K3_FIG_STORE_COLD_GBPS, /* as scaleup_gbps, qp_gbps, encode_gbps, reduce_gbps, beyond the caches */
+    K3_FIG_QP_COLD_GBPS,
+    K3_FIG_ENCODE_COLD_GBPS,
+    K3_FIG_REDUCE_COLD_GBPS,
+    K3_FIG_CACHE_MB,      /* last cache of a node */
+    K3_FIG_QP_GBPS,       /* bytes through queue pairs of one rank in a node */
+    K3_FIG_COPY_GBPS,     /* bytes copied by one rank, read and written counted once */
+    K3_FIG_ENCODE_GBPS,   /* bf16 bytes read by quantising, of one rank */
+    K3_FIG_REDUCE_GBPS,   /* bf16 bytes read by combining */
+    K3_FIG_WEIGHTS_GBPS,  /* packed weights that one rank's experts stream */
+    K3_FIG_GEMM_GFLOPS,   /* of one rank's experts on many rows */
+    K3_FIG_BARRIER_US,    /* of all ranks of the launch that calibrated */
+    K3_FIG_LAUNCH_US,     /* fixed cost of a call */
+    K3_FIG_EXPERT_US,     /* fixed cost of the experts' calls */
+    K3_FIG_QP_MESSAGE_US, /* one message of a queue pair behind another on the same */
     /* shares of the rates above that are reached */
     K3_FIG_SCALEUP_SHARE,
     K3_FIG_NIC_SHARE,

@@ -22,11 +22,11 @@ static const struct {
 } constants[] = {
     {K3_FIG_LAUNCH_US, 15.5},          {K3_FIG_SCALEUP_LATENCY_US, 1.6},
     {K3_FIG_NETWORK_LATENCY_US, 41.8}, {K3_FIG_MESSAGE_US, 0.02},
-    {K3_FIG_SIGNAL_US, 0.0226},          {K3_FIG_DOORBELL_US, 0.01},
+    {K3_FIG_SIGNAL_US, 0.0226},        {K3_FIG_DOORBELL_US, 0.01},
     {K3_FIG_QP_MESSAGE_US, 0.1},       {K3_FIG_STORE_MESSAGE_US, 0.0038},
     {K3_FIG_STORE_SIGNAL_US, 0.004},   {K3_FIG_SCALEUP_SHARE, 0.624},
-    {K3_FIG_NIC_SHARE, 0.849},           {K3_FIG_MEMORY_SHARE, 0.258},
-    {K3_FIG_WEIGHTS_SHARE, 0.48},       {K3_FIG_GEMM_SHARE, 0.312},
+    {K3_FIG_NIC_SHARE, 0.849},         {K3_FIG_MEMORY_SHARE, 0.258},
+    {K3_FIG_WEIGHTS_SHARE, 0.48},      {K3_FIG_GEMM_SHARE, 0.312},
     {K3_FIG_EXPERT_US, 25.7},
 };
 
@@ -183,20 +183,39 @@ static double overlapped(const double term[K3_TERM_COUNT])
 
 /* --- on a CPU: one after another, on shared cores ----------------------------------------------- */
 
-static double stored_us(const model_t *m, const k3_load_t *l)
+/* Whether what all ranks of the node send and what they receive is more than its last cache holds. */
+static bool is_cold(const model_t *m, const sides_t *s)
 {
-    return k3_at_rate(l->wire[K3_CLASS_SELF] + l->wire[K3_CLASS_STORE], m->f[K3_FIG_SCALEUP_GBPS]) +
-           k3_at_rate(l->wire[K3_CLASS_NODE], m->f[K3_FIG_QP_GBPS]);
+    double bytes = 0;
+
+    for (int c = 0; c < K3_CLASS_COUNT; c++) {
+        bytes += s->out.wire[c] + s->in.wire[c];
+    }
+    return m->f[K3_FIG_CACHE_MB] > 0 && bytes * m->cell->node_most > m->f[K3_FIG_CACHE_MB] * 1e6;
 }
 
-static double kernel_us(const model_t *m, bool combine, uint32_t i, const sides_t *s)
+static double rate_of(const model_t *m, bool cold, k3_figure_t warm_rate, k3_figure_t cold_rate)
 {
-    if (combine) {
-        return k3_at_rate(all_payload(&s->in), m->f[K3_FIG_REDUCE_GBPS]);
-    }
-    return k3_at_rate(row_bytes(m, k3_predict_rank(m, i)),
-                      m->cell->dispatch_format == K3_FORMAT_BF16 ? m->f[K3_FIG_COPY_GBPS]
-                                                                 : m->f[K3_FIG_ENCODE_GBPS]);
+    return cold && m->f[cold_rate] > 0 ? m->f[cold_rate] : m->f[warm_rate];
+}
+
+static double stored_us(const model_t *m, bool cold, const k3_load_t *l)
+{
+    return k3_at_rate(l->wire[K3_CLASS_SELF] + l->wire[K3_CLASS_STORE],
+                      rate_of(m, cold, K3_FIG_SCALEUP_GBPS, K3_FIG_STORE_COLD_GBPS)) +
+           k3_at_rate(l->wire[K3_CLASS_NODE],
+                      rate_of(m, cold, K3_FIG_QP_GBPS, K3_FIG_QP_COLD_GBPS));
+}
+
+static double kernel_us(const model_t *m, bool combine, bool cold, uint32_t i, const sides_t *s)
+{
+    double encode = m->cell->dispatch_format == K3_FORMAT_BF16
+                        ? m->f[K3_FIG_COPY_GBPS]
+                        : rate_of(m, cold, K3_FIG_ENCODE_GBPS, K3_FIG_ENCODE_COLD_GBPS);
+
+    return combine ? k3_at_rate(all_payload(&s->in),
+                                rate_of(m, cold, K3_FIG_REDUCE_GBPS, K3_FIG_REDUCE_COLD_GBPS))
+                   : k3_at_rate(row_bytes(m, k3_predict_rank(m, i)), encode);
 }
 
 static void cpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3_TERM_COUNT])
@@ -206,12 +225,12 @@ static void cpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3
     term[K3_TERM_FIXED] = m->f[K3_FIG_LAUNCH_US];
     term[K3_TERM_LATENCY] = latency_us(m, combine, &s) * m->crowd;
     term[K3_TERM_ISSUE] = issue_us(m, &s) * m->crowd;
-    term[K3_TERM_SCALEUP] = stored_us(m, &s.out) * m->crowd;
+    term[K3_TERM_SCALEUP] = stored_us(m, is_cold(m, &s), &s.out) * m->crowd;
     term[K3_TERM_NIC] =
         k3_at_rate(larger(s.out.wire[K3_CLASS_NETWORK], s.in.wire[K3_CLASS_NETWORK]),
                    m->f[K3_FIG_NIC_GBPS]) *
         m->cell->node_most;
-    term[K3_TERM_MEMORY] = kernel_us(m, combine, i, &s) * m->crowd;
+    term[K3_TERM_MEMORY] = kernel_us(m, combine, is_cold(m, &s), i, &s) * m->crowd;
 }
 
 static double added(const double term[K3_TERM_COUNT])

@@ -11,7 +11,9 @@ const char *const k3_pair_class_names[] = {"self", "mapped", "shared", "network"
 
 enum {
     BULK = 1 << 20,
-    BULKS = 16, /* area that data go to, in units of BULK */
+    BULKS = 16,
+    AREA_BULKS =
+        64, /* area that data go to, in units of BULK: larger than a share of the last cache */
     ROW = 8192,
     SMALL = 64,
     REPEATS = 5, /* of which the median counts */
@@ -22,7 +24,7 @@ enum {
     SLEEP_US = 200
 };
 
-#define AREA      ((uint64_t)BULK * BULKS)
+#define AREA      ((uint64_t)BULK * AREA_BULKS)
 #define WORD_GO   (2 * AREA) /* data lie at 0, are sent from AREA */
 #define WORD_BACK (2 * AREA + 64)
 #define WORD_ADDS (2 * AREA + 128)
@@ -103,6 +105,12 @@ static double rows(pair_t *p)
     return send_messages(p, ROW, MESSAGES);
 }
 
+/* Over the whole area: neither side finds it in its caches. */
+static double cold_rows(pair_t *p)
+{
+    return send_messages(p, ROW, (int)(AREA / ROW));
+}
+
 static double bulk(pair_t *p)
 {
     return send_messages(p, BULK, BULKS);
@@ -160,6 +168,8 @@ static void measure_pair(pair_t *p, k3_pair_result_t *r)
     r->signal_us = median_of(p, signals);
     row = median_of(p, rows);
     r->row_GBps = row > r->message_us ? (ROW - SMALL) / (row - r->message_us) * 1e-3 : 0;
+    row = median_of(p, cold_rows);
+    r->cold_GBps = row > r->message_us ? (ROW - SMALL) / (row - r->message_us) * 1e-3 : 0;
     r->bulk_GBps = BULK / median_of(p, bulk) * 1e-3;
     r->doorbell_us = k3_qps_kind(p->qps, p->peer) == K3_LANE_QP ? median_of(p, doorbells) : 0;
 }

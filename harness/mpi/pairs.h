@@ -22,6 +22,7 @@ typedef struct k3_pair_result {
     double latency_us;  /* half of a round trip of an 8-byte signal; self: a signal and its sight */
     double bulk_GBps;   /* puts of 1 MiB, until the receiver holds them */
     double row_GBps;    /* puts of 8 KiB: what each byte adds to a small message */
+    double cold_GBps;   /* the same over 64 MiB, which no cache holds */
     double message_us;  /* a put of 64 bytes, posted one after another and flushed */
     double signal_us;   /* an add behind it, in the same way */
     double doorbell_us; /* a call of progress; 0 where stores ring none */
