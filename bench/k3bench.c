@@ -8,8 +8,9 @@
 #include "harness/base/log.h"
 
 const k3_command_t *const k3_commands[] = {
-    &k3_command_run,  &k3_command_plan,   &k3_command_sweep, &k3_command_compare,
-    &k3_command_gate, &k3_command_report, &k3_command_list,  NULL};
+    &k3_command_run,     &k3_command_plan, &k3_command_sweep,
+    &k3_command_compare, &k3_command_gate, &k3_command_report,
+    &k3_command_doctor,  &k3_command_list, NULL};
 
 static void usage(FILE *out)
 {

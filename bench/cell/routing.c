@@ -454,3 +454,8 @@ uint64_t k3_routing_assignments(const k3_routing_t *routing)
 {
     return routing->assignments;
 }
+
+bool k3_routing_is_uniform(const k3_routing_t *routing)
+{
+    return routing->kind == UNIFORM;
+}

@@ -54,6 +54,9 @@ bool k3_routing_is_given(const k3_routing_t *routing);
  * asked for). Thread-safe, no allocation. */
 void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids);
 
+/* Every expert is equally likely. */
+bool k3_routing_is_uniform(const k3_routing_t *routing);
+
 /* Hash of the ids of rows [0, rows) of all steps as 16 hex digits: the same routing gives the same text,
  * whatever the machine. `text` holds 17 bytes. */
 void k3_routing_hash(const k3_routing_t *routing, char text[17]);

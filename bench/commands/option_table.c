@@ -92,6 +92,28 @@ const k3_option_def_t k3_option_defs[] = {
      "a\n"
      "bare loop, beside dispatch), chain (pairs back to back, without synchronisation)",
      CELL},
+    /* what a plan is held against */
+    {"machine", "NAME", NULL,
+     "a machine file of results/machines (h200, b300, mi355x, ...), local (by doctor --calibrate) "
+     "or a\n"
+     "path: plan: predicted times and device memory; run: the share of its limits that phases "
+     "reach\n"
+     "(default: local, where it is)",
+     CELL},
+    {"ranks", "N", NULL, "another word for --tp", K3_COMMAND_PLAN},
+    {"fit", NULL, "off", "every legal dp and ep of these ranks, what fits first, fastest first",
+     K3_COMMAND_PLAN},
+    {"what-if", "RULE=VALUE,...", NULL,
+     "times with one rule turned into another: qps=8, p2p=off, fabric=roce, posting=every4 or "
+     "batch,\n"
+     "dispatch-dtype=bf16, combine-dtype=bf16, or a figure of the machine (nic_gbps=100)",
+     K3_COMMAND_PLAN},
+    {"simulate", NULL, "off",
+     "send the same plan message by message through links and NICs: shows incast and skew",
+     K3_COMMAND_PLAN},
+    {"counting", "auto|exact|expected", "auto",
+     "draw every row, or expect what the distribution gives; auto: exact up to 4 M pairs",
+     K3_COMMAND_PLAN},
     /* how it is measured */
     {"iters", "N", NULL, "timed iterations; default: until --ci-target or --max-seconds", R},
     {"ci-target", "PCT", "2", "stop when the 95 % interval of the median is within +- PCT percent",
@@ -149,8 +171,11 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"progress", "auto|off", "auto",
      "run: a progress line on a terminal; sweep: a line for each launch", R},
-    {"json", "FILE", NULL, "list, plan: JSON instead of text (- for standard output)",
-     K3_COMMAND_PLAN},
+    {"json", "FILE", NULL, "list, plan, doctor: JSON instead of text (- for standard output)",
+     K3_COMMAND_PLAN | K3_COMMAND_DOCTOR},
+    {"calibrate", NULL, "off",
+     "measure this machine and write results/local/machine.ini, the machine file `local`",
+     K3_COMMAND_DOCTOR},
     {"output", "FILE", NULL,
      "report: FILE.html, FILE.md or FILE.csv; compare, gate: FILE.md or FILE.json: by the ending "
      "(-o "
@@ -213,7 +238,8 @@ const k3_option_def_t k3_option_defs[] = {
     {"options", "FILE", NULL, "an ini file with NAME = VALUE for each option",
      K3_COMMAND_RUN | K3_COMMAND_PLAN},
     {"help", NULL, "off", "this text",
-     CELL | K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE | K3_COMMAND_LIST},
+     CELL | K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE | K3_COMMAND_DOCTOR |
+         K3_COMMAND_LIST},
 };
 
 const size_t k3_option_count = sizeof(k3_option_defs) / sizeof(k3_option_defs[0]);

@@ -1,103 +1,241 @@
-/* k3bench plan: traffic, work and memory of cells for any number of ranks, without MPI. */
+/* k3bench plan: traffic, work and memory of cells for any number of ranks, without MPI; their times on a
+ * machine. */
 #include <string.h>
 
 #include "bench/commands/command.h"
+#include "bench/commands/plan_model.h"
 #include "bench/commands/sources.h"
 #include "bench/plan/requests.h"
+#include "bench/report/prediction.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"
+#include "bench/report/values.h"
+#include "harness/base/arith.h"
 #include "harness/record/document.h"
 
-/* The rank that needs most; `plan` speaks about one rank. */
-static void largest_memory(const k3_cell_t *cell, k3_memory_t *memory)
-{
-    k3_memory_t one;
+typedef struct plan {
+    const k3_options_t *options;
+    k3_sources_t        sources; /* the requests point into them */
+    k3_requests_t       requests;
+    k3_machine_file_t   machine;
+    bool                has_machine, fit, simulate;
+    const char         *what_if;
+    json_t             *cells;
+} plan_t;
 
-    k3_memory_plan(cell, 0, memory);
-    for (uint32_t r = 1; r < cell->layout.tp; r++) {
-        k3_memory_plan(cell, r, &one);
-        if (one.total > memory->total) {
-            *memory = one;
-        }
+/* --- one cell ---------------------------------------------------------------------------------- */
+
+static k3_status_t predict(const k3_cell_t *cell, const k3_machine_file_t *machine,
+                           const k3_memory_t *memory, json_t *object, k3_error_t *err)
+{
+    k3_loads_t      loads;
+    k3_prediction_t prediction;
+
+    if (k3_loads_plan(cell, &loads, err) != K3_OK) {
+        return err->status;
     }
+    k3_predict(cell, &loads, machine, &prediction);
+    k3_loads_free(&loads);
+    json_object_set_new(object, "prediction", k3_record_prediction(cell, machine, &prediction));
+    json_object_set_new(json_object_get(object, "memory"), "device",
+                        k3_record_device(cell, memory, machine));
+    return K3_OK;
 }
 
-static k3_status_t plan_cell(const k3_cell_request_t *request, bool alone, json_t *cells,
-                             k3_error_t *err)
+static k3_status_t add_simulation(const k3_cell_t *cell, const k3_machine_file_t *machine,
+                                  json_t *object, k3_error_t *err)
 {
-    k3_error_t  fault = K3_ERROR_INIT;
+    k3_simulation_t simulation;
+
+    if (k3_simulate(cell, machine, &simulation, err) == K3_OK) {
+        json_object_set_new(object, "simulation", k3_record_simulation(&simulation));
+    }
+    return err->status;
+}
+
+k3_status_t k3_plan_one(const k3_cell_request_t *request, const k3_machine_file_t *machine,
+                        bool simulate, json_t **object_p, k3_error_t *err)
+{
     k3_cell_t   cell;
     k3_work_t   work;
     k3_memory_t memory;
 
-    if (k3_cell_create(request, &cell, &fault) != K3_OK) {
-        if (alone || fault.status == K3_ERR_USAGE || fault.status == K3_ERR_IO) {
+    *object_p = NULL;
+    if (k3_cell_create(request, &cell, err) != K3_OK) {
+        return err->status;
+    }
+    if (k3_work_plan(&cell, &work, err) == K3_OK) {
+        k3_memory_largest(&cell, &memory);
+        *object_p = k3_record_plan(&cell, &work, &memory);
+        if (machine != NULL) {
+            predict(&cell, machine, &memory, *object_p, err);
+        }
+        if (simulate && err->status == K3_OK) {
+            add_simulation(&cell, machine, *object_p, err);
+        }
+    }
+    k3_cell_destroy(&cell);
+    if (err->status != K3_OK) {
+        json_decref(*object_p);
+        *object_p = NULL;
+    }
+    return err->status;
+}
+
+static k3_status_t plan_cell(plan_t *plan, const k3_cell_request_t *request, k3_error_t *err)
+{
+    const k3_machine_file_t *machine = plan->has_machine ? &plan->machine : NULL;
+    k3_error_t               fault = K3_ERROR_INIT;
+    json_t                  *object = NULL, *list = NULL;
+
+    if (k3_plan_one(request, machine, plan->simulate, &object, &fault) != K3_OK) {
+        if (plan->requests.count == 1 || fault.status != K3_ERR_UNSUPPORTED) {
             *err = fault;
             return err->status;
         }
-        json_array_append_new(cells, k3_record_refused(request, &fault));
+        json_array_append_new(plan->cells, k3_record_refused(request, &fault));
         return K3_OK;
     }
-    if (k3_work_plan(&cell, &work, err) == K3_OK) {
-        largest_memory(&cell, &memory);
-        json_array_append_new(cells, k3_record_plan(&cell, &work, &memory));
+    json_array_append_new(plan->cells, object);
+    if (plan->what_if != NULL) {
+        k3_plan_whatif(request, machine, plan->what_if, &list, err);
+        json_object_set_new(object, "what_if", list);
     }
-    k3_cell_destroy(&cell);
     return err->status;
 }
 
-static k3_status_t plan_requests(const k3_options_t *options, const k3_sources_t *sources,
-                                 json_t *cells, k3_error_t *err)
-{
-    k3_cell_request_t base = {.checkpoint = sources->checkpoint, .hidden = sources->hidden};
-    k3_requests_t     requests;
+/* --- all --------------------------------------------------------------------------------------- */
 
-    if (k3_requests_create(options, &base, &requests, err) != K3_OK) {
+/* Up to so many (row, expert) pairs and ranks every row is drawn. */
+#define EXACT_PAIRS (UINT64_C(1) << 22)
+#define EXACT_RANKS 2048
+
+static void choose_counting(const char *asked, k3_cell_request_t *request)
+{
+    uint64_t ranks = request->tp != 0 ? request->tp : 8;
+    bool     given = request->routing != NULL && (strncmp(request->routing, "trace:", 6) == 0 ||
+                                              strcmp(request->routing, "gate") == 0);
+    /* Top-k is at most K3_TOPK_MAX; most models have 8 or 16. */
+    bool many = k3_mul(k3_mul(ranks, request->tokens), 16) > EXACT_PAIRS || ranks > EXACT_RANKS;
+
+    request->expected =
+        !given && (strcmp(asked, "expected") == 0 || (strcmp(asked, "auto") == 0 && many));
+}
+
+static k3_status_t read_options(plan_t *plan, k3_error_t *err)
+{
+    static const char *const countings[] = {"auto", "exact", "expected", NULL};
+    const char              *machine = k3_options_get(plan->options, "machine");
+    const char              *ranks = k3_options_get(plan->options, "ranks");
+    const char              *counting = k3_options_get(plan->options, "counting");
+    k3_cell_request_t        base = {0};
+    size_t                   index;
+    uint64_t                 tp = 0;
+
+    plan->fit = strcmp(k3_options_get(plan->options, "fit"), "on") == 0;
+    plan->simulate = strcmp(k3_options_get(plan->options, "simulate"), "on") == 0;
+    plan->what_if = k3_options_get(plan->options, "what-if");
+    plan->has_machine = machine != NULL;
+    if (k3_parse_name("counting", counting, countings, &index, err) != K3_OK ||
+        (machine != NULL && k3_machine_read(machine, &plan->machine, err) != K3_OK)) {
         return err->status;
     }
-    for (size_t i = 0; i < requests.count && err->status == K3_OK; i++) {
-        plan_cell(&requests.items[i], requests.count == 1, cells, err);
+    if (machine == NULL && (plan->fit || plan->simulate || plan->what_if != NULL)) {
+        return k3_fail(err, K3_ERR_USAGE, "%s: times need --machine NAME",
+                       plan->fit        ? "fit"
+                       : plan->simulate ? "simulate"
+                                        : "what-if");
     }
-    k3_record_refuse_all(cells, err);
-    k3_requests_free(&requests);
-    return err->status;
+    if (ranks != NULL && k3_options_get(plan->options, "tp") != NULL) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "ranks: it is another word for --tp here; give one of them");
+    }
+    if (ranks != NULL && k3_parse_u64("ranks", ranks, 1, 1u << 20, &tp, err) != K3_OK) {
+        return err->status;
+    }
+    if (k3_sources_open(plan->options, &plan->sources, err) != K3_OK) {
+        return err->status;
+    }
+    base.checkpoint = plan->sources.checkpoint;
+    base.hidden = plan->sources.hidden;
+    base.ranks_per_node =
+        machine != NULL ? (uint32_t)k3_figure(&plan->machine, K3_FIG_RANKS_PER_NODE, 0) : 0;
+    if (k3_requests_create(plan->options, &base, &plan->requests, err) != K3_OK) {
+        return err->status;
+    }
+    for (size_t i = 0; i < plan->requests.count; i++) {
+        plan->requests.items[i].tp = tp > 0 ? tp : plan->requests.items[i].tp;
+        choose_counting(counting, &plan->requests.items[i]);
+    }
+    return K3_OK;
 }
 
-static k3_status_t plan_all(const k3_options_t *options, json_t *cells, k3_error_t *err)
+static k3_status_t plan_all(plan_t *plan, k3_error_t *err)
 {
-    k3_sources_t sources;
+    k3_refusals_t refused = {0};
 
-    if (k3_sources_open(options, &sources, err) == K3_OK) {
-        plan_requests(options, &sources, cells, err);
-        k3_sources_close(&sources);
+    for (size_t i = 0; i < plan->requests.count && err->status == K3_OK; i++) {
+        k3_cell_request_t *request = &plan->requests.items[i];
+
+        if (plan->fit) {
+            request->tp = request->tp != 0 ? request->tp : 8;
+            k3_plan_fit(request, &plan->machine, plan->cells, &refused, err);
+        } else {
+            plan_cell(plan, request, err);
+        }
     }
-    return err->status;
+    if (plan->fit && err->status == K3_OK) {
+        return k3_plan_sort(plan->cells, &refused, err);
+    }
+    return k3_record_refuse_all(plan->cells, err);
+}
+
+static void print_all(const plan_t *plan)
+{
+    if (!plan->fit) {
+        k3_table_plan(plan->cells, stdout);
+    }
+    k3_table_prediction(plan->cells, stdout);
+    for (size_t i = 0; i < json_array_size(plan->cells); i++) {
+        const json_t *cell = json_array_get(plan->cells, i);
+        const json_t *list = json_object_get(cell, "what_if");
+
+        if (list != NULL) {
+            printf("\n%s", json_string_value(json_object_get(cell, "key")));
+            k3_whatif_print(list, stdout);
+        }
+    }
 }
 
 static int run_plan(int argc, char **argv)
 {
     k3_error_t    err = K3_ERROR_INIT;
     k3_options_t *options = NULL;
+    plan_t        plan = {0};
     int           help = 0;
     const char   *path;
-    json_t       *cells;
 
     if (k3_command_options(&k3_command_plan, argc, argv, &options, &help, &err) != K3_OK || help) {
         return k3_command_end(&err);
     }
-    cells = json_array();
+    plan.options = options;
+    plan.cells = json_array();
     path = k3_options_get(options, "json");
-    if (plan_all(options, cells, &err) == K3_OK) {
-        if (path != NULL) {
-            json_t *document = json_pack("{s:s, s:O}", "schema", K3_SCHEMA, "cells", cells);
+    if (read_options(&plan, &err) == K3_OK) {
+        plan_all(&plan, &err);
+        /* A search that nothing fits still shows what it found. */
+        if (path != NULL && err.status == K3_OK) {
+            json_t *document = json_pack("{s:s, s:O}", "schema", K3_SCHEMA, "cells", plan.cells);
 
             k3_document_write(document, path, &err);
             json_decref(document);
-        } else {
-            k3_table_plan(cells, stdout);
+        } else if (path == NULL && (err.status == K3_OK || plan.fit)) {
+            print_all(&plan);
         }
     }
-    json_decref(cells);
+    json_decref(plan.cells);
+    k3_requests_free(&plan.requests);
+    k3_sources_close(&plan.sources);
     k3_options_free(options);
     return k3_command_end(&err);
 }
@@ -106,6 +244,7 @@ const k3_command_t k3_command_plan = {
     .id = K3_COMMAND_PLAN,
     .name = "plan",
     .usage = "[OPTIONS]",
-    .what = "traffic, work and memory of cells, for any number of ranks, without MPI",
+    .what =
+        "traffic, work, memory and predicted times of cells, for any number of ranks, without MPI",
     .run = run_plan,
 };

@@ -13,6 +13,7 @@
 #include "bench/plan/requests.h"
 #include "bench/region/dump.h"
 #include "bench/region/measure.h"
+#include "bench/report/limits.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"
 #include "harness/base/log.h"
@@ -29,12 +30,14 @@ typedef struct run {
     k3_weights_t         weights; /* of the last cell */
     k3_fabric_t         *fabric;
     k3_sync_t           *sync;
-    size_t               start;  /* of iterations, as asked: auto, round, barrier */
-    uint64_t             rotate; /* cells that are executed after all others */
-    json_t              *cells;  /* rank 0 */
-    bool                 alone;  /* one cell: its refusal ends the command */
-    bool                 rdma;   /* queue pairs between nodes must be carried by RDMA */
-    bool                 wrong;  /* a cell failed */
+    size_t               start;       /* of iterations, as asked: auto, round, barrier */
+    uint64_t             rotate;      /* cells that are executed after all others */
+    json_t              *cells;       /* rank 0 */
+    bool                 alone;       /* one cell: its refusal ends the command */
+    bool                 rdma;        /* queue pairs between nodes must be carried by RDMA */
+    bool                 wrong;       /* a cell failed */
+    k3_machine_file_t    machine;     /* rank 0: what phases are held against */
+    bool                 has_machine; /* rank 0 */
     char                 run_id[17], started[21], out[256];
     double               timeout;
     int                  argc; /* of the command, before MPI saw them */
@@ -186,6 +189,18 @@ static k3_status_t check_same(const run_t *run, k3_error_t *err)
     return err->status;
 }
 
+/* At rank 0 only: `local` need not lie on every host. */
+static k3_status_t choose_machine(run_t *run, k3_error_t *err)
+{
+    const char *name = k3_options_get(run->options, "machine");
+
+    if (name == NULL && k3_machine_has_local()) {
+        name = "local";
+    }
+    run->has_machine = name != NULL && k3_machine_read(name, &run->machine, err) == K3_OK;
+    return err->status;
+}
+
 static k3_status_t prepare(run_t *run, k3_error_t *err)
 {
     k3_cell_request_t base = {.world = (uint32_t)run->world.size, .node_of = run->world.node_of};
@@ -199,7 +214,8 @@ static k3_status_t prepare(run_t *run, k3_error_t *err)
     if (parse_measure(run, err) == K3_OK && parse_region(run, err) == K3_OK &&
         parse_transport(run, err) == K3_OK &&
         k3_requests_create(run->options, &base, &run->requests, err) == K3_OK &&
-        parse_dump(run, err) == K3_OK && run->world.rank == 0) {
+        parse_dump(run, err) == K3_OK && run->world.rank == 0 &&
+        choose_machine(run, err) == K3_OK) {
         choose_out(run, err);
     }
     return k3_world_agree(&run->world, err);
@@ -310,6 +326,20 @@ static k3_status_t check_fault(const run_t *run, const k3_cell_t *cell, k3_error
     return K3_OK;
 }
 
+/* Beside each measured phase what the machine allows; a plan that is too large for it is no failure. */
+static void record_limits(const run_t *run, const k3_cell_t *cell, json_t *object)
+{
+    k3_error_t      none = K3_ERROR_INIT;
+    k3_loads_t      loads;
+    k3_prediction_t prediction;
+
+    if (run->has_machine && k3_loads_plan(cell, &loads, &none) == K3_OK) {
+        k3_predict(cell, &loads, &run->machine, &prediction);
+        k3_loads_free(&loads);
+        k3_record_limits(object, &run->machine, &prediction);
+    }
+}
+
 static void record_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work,
                         k3_measurement_t *m)
 {
@@ -325,6 +355,7 @@ static void record_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work
     } else {
         if (run->world.rank == 0) {
             k3_record_measured(object, cell, work, m, &run->measure);
+            record_limits(run, cell, object);
         }
         judge(run, object, m);
     }

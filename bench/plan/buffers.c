@@ -48,9 +48,12 @@ static uint64_t reduced_rows(const k3_cell_t *cell, uint32_t rank)
 {
     const k3_layout_t *l = &cell->layout;
     uint64_t           front = k3_front_rows(cell, rank);
-    uint64_t           kept = l->cp * k3_layout_cp_rows(l, k3_layout_cp_rank(l, rank));
+    uint64_t           kept = 0;
 
-    return k3_splits_context(cell) && kept > front ? kept : front;
+    if (k3_splits_context(cell)) {
+        kept = l->cp * k3_layout_cp_rows(l, k3_layout_cp_rank(l, rank));
+    }
+    return kept > front ? kept : front;
 }
 
 static void plan_rows(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
@@ -277,4 +280,51 @@ uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int n
         }
     }
     return k3_add(total, mapped < whole ? mapped : whole);
+}
+
+/* --- the rank that needs most ------------------------------------------------------------------ */
+
+/* What the memory of a rank grows with. */
+typedef struct demand {
+    uint64_t rows, group, arriving, slice;
+} demand_t;
+
+static bool within(const demand_t *a, const demand_t *b)
+{
+    return a->rows <= b->rows && a->group <= b->group && a->arriving <= b->arriving &&
+           a->slice <= b->slice;
+}
+
+static demand_t demand_of(const k3_cell_t *cell, uint32_t rank, uint64_t group)
+{
+    uint32_t begin, end;
+
+    k3_layout_expert_slice(&cell->layout, &cell->model, rank, &begin, &end);
+    return (demand_t){k3_front_rows(cell, rank), group, k3_rows_arriving(cell, rank), end - begin};
+}
+
+/* A rank whose demand lies within that of one already planned cannot need more; only ranks that split the
+ * context, whose shares of it differ, are all planned. */
+void k3_memory_largest(const k3_cell_t *cell, k3_memory_t *memory)
+{
+    demand_t most = {0};
+    uint64_t group = 0;
+
+    for (uint32_t rank = 0; rank < cell->layout.tp; rank++) {
+        demand_t    own;
+        k3_memory_t one;
+
+        if (rank % cell->layout.attn_tp == 0) {
+            group = k3_group_slots(cell, rank);
+        }
+        own = demand_of(cell, rank, group);
+        if (rank > 0 && !k3_splits_context(cell) && within(&own, &most)) {
+            continue;
+        }
+        k3_memory_plan(cell, rank, &one);
+        if (rank == 0 || one.total > memory->total) {
+            *memory = one;
+        }
+        most = rank == 0 || within(&most, &own) ? own : most;
+    }
 }

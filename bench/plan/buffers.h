@@ -60,6 +60,9 @@ bool k3_needs_dense(const k3_cell_t *cell);
 
 void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory);
 
+/* Of the rank that needs most. */
+void k3_memory_largest(const k3_cell_t *cell, k3_memory_t *memory);
+
 /* Bytes of all ranks on a real node together, pages that they share counted once; real_node_of NULL: all
  * ranks. *ranks is how many they are. */
 uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,

@@ -331,6 +331,7 @@ static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, 
     cell->fabric = (k3_fabric_type_t)fabric;
     cell->component = (k3_component_t)component;
     cell->p2p = q->p2p;
+    cell->expected = q->expected;
     cell->seed = q->seed;
     return K3_OK;
 }

@@ -57,7 +57,11 @@ typedef struct k3_cell_request {
     const char            *component;
     const k3_checkpoint_t *checkpoint; /* NULL: synthetic weights; both outlive the cell */
     const k3_hidden_t     *hidden;     /* NULL: synthetic rows */
+    bool expected; /* rows are not drawn one by one: what follows from them is an expectation */
 } k3_cell_request_t;
+
+/* Where counts are expected, so many rows (or as many as some of the ranks have) are drawn. */
+enum { K3_EXPECTED_ROWS = 16384, K3_EXPECTED_ORIGINS = 16 };
 
 enum { K3_CELL_KEY_MAX = 640, K3_TEXT_MAX = 256, K3_SHORT_TEXT_MAX = 64 };
 
@@ -95,6 +99,8 @@ typedef struct k3_cell {
     uint32_t *place_of; /* [tp], owned */
     uint32_t *rank_at;  /* [nodes * node_most], owned; tp where a node has no such rank */
     bool      virtual_nodes;
+    bool
+        expected; /* `arriving`, and all that is counted, is what the distribution leads to expect */
 } k3_cell_t;
 
 /* K3_ERR_USAGE: can never work (unknown name, sizes that do not divide). K3_ERR_UNSUPPORTED: this

@@ -90,6 +90,32 @@ static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, 
     return err->status;
 }
 
+/* From some rows, evenly spread, for all. */
+static void expect_arriving(k3_cell_t *cell)
+{
+    const k3_layout_t *l = &cell->layout;
+    uint32_t           local = k3_layout_local_experts(l, &cell->model);
+    uint64_t           step = l->rows_global / K3_EXPECTED_ROWS + 1, seen = 0;
+    int32_t            ids[K3_TOPK_MAX];
+
+    if (k3_routing_is_uniform(cell->routing)) {
+        for (uint32_t i = 0; i < l->ep; i++) {
+            cell->arriving[i] = k3_ceil_div(k3_mul(l->rows_global, cell->model.topk), l->ep);
+        }
+        return;
+    }
+    for (uint64_t row = 0; row < l->rows_global; row += step, seen++) {
+        k3_routing_row(cell->routing, row, ids);
+        for (uint32_t k = 0; k < cell->model.topk; k++) {
+            cell->arriving[(uint32_t)ids[k] / local]++;
+        }
+    }
+    for (uint32_t i = 0; i < l->ep && seen > 0; i++) {
+        cell->arriving[i] =
+            (uint64_t)((double)cell->arriving[i] * (double)l->rows_global / (double)seen);
+    }
+}
+
 /* What packed buffers must hold: the most of any step, counted for all ranks in one pass over the rows. */
 static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
 {
@@ -102,6 +128,14 @@ static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
         k3_alloc("rows that arrive in a step", ep, sizeof(uint64_t), (void **)&step, err) !=
             K3_OK) {
         return err->status;
+    }
+    /* The ranks of a DP group differ in what they send, so none stands for another. */
+    cell->expected = cell->expected && !(cell->profile->completion == K3_DONE_COUNTING &&
+                                         cell->layout.groups < cell->layout.tp);
+    if (cell->expected) {
+        expect_arriving(cell);
+        k3_free(step);
+        return K3_OK;
     }
     for (uint64_t s = 0; s < k3_routing_steps(cell->routing); s++) {
         k3_routing_select(cell->routing, s);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "bench/plan/counted.h"
+#include "bench/plan/expect.h"
+#include "bench/plan/load.h"
 #include "bench/plan/traffic_internal.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
@@ -132,6 +134,21 @@ static void add_flow(const k3_flow_t *flow, void *arg)
     }
 }
 
+/* Whether no selection before this one lies on the node of `owner`. */
+static bool is_first_on_node(const k3_cell_t *cell, const int32_t *ids, uint32_t k, uint32_t owner,
+                             uint32_t local)
+{
+    uint32_t rank = owner * cell->layout.moe_tp;
+
+    for (uint32_t j = 0; j < k; j++) {
+        if (ids[j] >= 0 &&
+            cell->node_of[(uint32_t)ids[j] / local * cell->layout.moe_tp] == cell->node_of[rank]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Rows that the origin sends to each rank: one for each (row, expert), or one for each (row, rank).
  * `times`: so many origins have these rows. */
 static void add_rows(totals_t *t, uint32_t origin, uint32_t times)
@@ -159,6 +176,7 @@ static void add_rows(totals_t *t, uint32_t origin, uint32_t times)
             t->work->assignments += times;
             t->expert_rows[ids[k]] += times;
             t->work->dedup_rows += seen == 0 ? times : 0;
+            t->work->node_rows += is_first_on_node(cell, ids, k, owner, local) ? times : 0;
             if (owner < cell->layout.tp && (!dedup || seen == 0)) {
                 t->rank_rows[owner] += times;
             }
@@ -177,10 +195,63 @@ static double imbalance(const uint64_t *load, uint32_t n)
     return sum > 0.0 ? max * n / sum : 0.0;
 }
 
+static uint64_t scaled(uint64_t n, double factor)
+{
+    return n >= K3_TOO_BIG / 2 ? n : (uint64_t)((double)n * factor + 0.5);
+}
+
+/* What the rows of some ranks give, for all ranks. */
+static void scale_work(const k3_cell_t *cell, k3_work_t *w, double factor)
+{
+    w->rows_dispatched = scaled(w->rows_dispatched, factor);
+    w->assignments = scaled(w->assignments, factor);
+    w->dedup_rows = scaled(w->dedup_rows, factor);
+    w->node_rows = scaled(w->node_rows, factor);
+    for (int phase = 0; phase < K3_TRAFFIC_COUNT; phase++) {
+        k3_traffic_sum_t *s = &w->sum[phase];
+        uint64_t *sums[] = {&s->messages,        &s->signals,        &s->payload,     &s->wire,
+                            &s->doorbells,       &s->payload_remote, &s->wire_remote, &s->lanes,
+                            &s->payload_network, &s->wire_network};
+
+        for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+            *sums[i] = scaled(*sums[i], factor);
+        }
+    }
+    if (k3_routing_is_uniform(cell->routing) && !cell->path.all_rows) {
+        k3_expectation_t ranks =
+            k3_expected_distinct(cell->model.experts, cell->layout.ep, cell->model.topk);
+
+        w->rows_dispatched = w->rows_global;
+        w->assignments = w->rows_global * cell->model.topk;
+        w->dedup_rows = (uint64_t)(ranks.mean * (double)w->rows_global + 0.5);
+    }
+}
+
+static k3_status_t sum_some_origins(totals_t *t, k3_error_t *err)
+{
+    k3_traffic_t traffic = {0};
+    uint32_t     count = k3_expected_origins(t->cell);
+
+    if (k3_traffic_open(t->cell, &traffic, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        k3_traffic_origin(&traffic, k3_expected_origin(t->cell, i), add_flow, t);
+        add_rows(t, k3_expected_origin(t->cell, i), 1);
+    }
+    k3_traffic_close(&traffic);
+    scale_work(t->cell, t->work, (double)t->cell->layout.tp / count);
+    return K3_OK;
+}
+
 static k3_status_t sum_origins(totals_t *t, k3_error_t *err)
 {
     k3_traffic_t traffic = {0};
     uint32_t     origins = t->cell->path.all_rows ? 1 : t->cell->layout.tp; /* that differ */
+
+    if (t->cell->expected) {
+        return sum_some_origins(t, err);
+    }
 
     if (k3_traffic_open(t->cell, &traffic, err) != K3_OK) {
         return err->status;
@@ -201,6 +272,7 @@ static k3_status_t plan_step(const k3_cell_t *cell, k3_work_t *work, k3_error_t 
     totals_t t = {.cell = cell, .work = work};
 
     memset(work, 0, sizeof(*work));
+    work->rows_global = cell->layout.rows_global;
     if (k3_alloc("rows of each expert", cell->model.experts, sizeof(uint64_t),
                  (void **)&t.expert_rows, err) == K3_OK &&
         k3_alloc("rows of each rank", cell->layout.tp, sizeof(uint64_t), (void **)&t.rank_rows,
@@ -238,6 +310,7 @@ static void add_step(k3_work_t *work, const k3_work_t *step)
     work->rows_dispatched += step->rows_dispatched;
     work->assignments += step->assignments;
     work->dedup_rows += step->dedup_rows;
+    work->node_rows += step->node_rows;
     work->imbalance_expert += step->imbalance_expert;
     work->imbalance_rank += step->imbalance_rank;
     work->imbalance_qp += step->imbalance_qp;
@@ -250,7 +323,8 @@ static void add_step(k3_work_t *work, const k3_work_t *step)
 /* To the mean over n steps, counts to the nearest. */
 static void mean_of_steps(k3_work_t *work, uint64_t n)
 {
-    uint64_t *counts[] = {&work->rows_dispatched, &work->assignments, &work->dedup_rows};
+    uint64_t *counts[] = {&work->rows_dispatched, &work->assignments, &work->dedup_rows,
+                          &work->node_rows};
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         *counts[i] = (*counts[i] + n / 2) / n;
@@ -278,8 +352,10 @@ static void finish_work(const k3_cell_t *cell, k3_work_t *work)
         cell->profile->copy != K3_COPY_NONE && cell->profile->copy != K3_COPY_REPLICATE;
     work->dispatch_ratio =
         work->rows_global > 0 ? (double)work->rows_dispatched / (double)work->rows_global : 0.0;
-    work->has_imbalance_expert = work->assignments > 0;
-    work->has_imbalance_rank = work->assignments > 0 && work->dispatches;
+    work->expected = cell->expected;
+    work->has_imbalance_expert = work->assignments > 0 && !cell->expected;
+    work->has_imbalance_rank = work->has_imbalance_expert && work->dispatches;
+    work->has_imbalance_qp = work->has_imbalance_qp && !cell->expected;
     work->imbalance_rank = work->has_imbalance_rank ? work->imbalance_rank : 0.0;
 }
 

@@ -62,12 +62,14 @@ typedef struct k3_work {
     bool             dispatches;      /* false for `none`: the next two mean nothing */
     uint64_t         rows_dispatched; /* by all ranks in one iteration */
     uint64_t         assignments;     /* valid (row, expert) pairs that all ranks dispatched */
+    bool             expected;        /* counts are what some ranks' rows lead to expect */
     double           dispatch_ratio;  /* rows_dispatched / rows_global; 0 when there are no rows */
     bool             has_imbalance_expert, has_imbalance_rank; /* false: nothing was counted */
     double           imbalance_expert, imbalance_rank;
     bool             has_imbalance_qp;
     double           imbalance_qp; /* lanes that leave the node */
     uint64_t         dedup_rows;   /* distinct (row, rank) pairs: the basis `deduplicated` */
+    uint64_t         node_rows;    /* distinct (row, node) pairs */
     k3_traffic_sum_t sum[K3_TRAFFIC_COUNT];
 } k3_work_t;
 

@@ -3,6 +3,7 @@
  * visits its lanes inside its node, which the rows of all origins on its rail fill. */
 #include <string.h>
 
+#include "bench/plan/load.h"
 #include "bench/plan/rails.h"
 #include "bench/plan/traffic_internal.h"
 #include "harness/base/arith.h"
@@ -55,11 +56,34 @@ static void count_forwarded(const k3_cell_t *cell, uint32_t *forwarded, uint32_t
     }
 }
 
+/* What the origins of some ranks send to each place in the mean, from every node of the rail. */
+static void expect_forwarded(const k3_cell_t *cell, uint32_t *forwarded)
+{
+    uint64_t lanes = (uint64_t)cell->layout.tp * cell->node_most, rows = 0;
+    uint32_t origins = k3_expected_origins(cell);
+    double   each;
+
+    for (uint32_t i = 0; i < origins; i++) {
+        count_forwarded(cell, forwarded, k3_expected_origin(cell, i));
+    }
+    for (uint64_t i = 0; i < lanes; i++) {
+        rows += forwarded[i];
+    }
+    each = (double)rows * cell->nodes / origins / cell->layout.tp;
+    for (uint64_t i = 0; i < lanes; i++) {
+        forwarded[i] = (uint32_t)(each + 0.5);
+    }
+}
+
 /* Where all origins have the same rows, each rail's forwarders get them from every node. */
 static void count_all_forwarded(const k3_cell_t *cell, uint32_t *forwarded)
 {
     uint32_t n = cell->node_most, tp = cell->layout.tp;
 
+    if (cell->expected) {
+        expect_forwarded(cell, forwarded);
+        return;
+    }
     for (uint32_t origin = 0; origin < (cell->path.all_rows ? 1 : tp); origin++) {
         count_forwarded(cell, forwarded, origin);
     }

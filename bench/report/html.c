@@ -9,6 +9,7 @@
 
 #include "bench/report/cellview.h"
 #include "bench/report/html_internal.h"
+#include "bench/report/limits.h"
 
 /* The style and the script, from bench/report/page; NUL-terminated. */
 extern const char k3_page_css[], k3_page_js[];
@@ -196,6 +197,14 @@ static void print_text(const char *text, const char *class, FILE *out)
     fputs("</td>", out);
 }
 
+/* Of the first phase that has a limit on the machine, dispatch as a rule. */
+static void print_limit(const json_t *cell, FILE *out)
+{
+    char text[256];
+
+    print_text(k3_limits_text(cell, 0, text, sizeof(text)) ? text : "", "t wrap", out);
+}
+
 static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
 {
     const json_t *layout = json_object_get(cell, "layout"), *work = json_object_get(cell, "work");
@@ -227,6 +236,7 @@ static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
     print_time(cell, "combine", out);
     print_time(cell, k3_cell_headline(cell), out);
     print_interval(cell, out);
+    print_limit(cell, out);
     print_text(strcmp(status, "ok") == 0 ? check : status, "t", out);
     fputs("</tr>\n", out);
 }
@@ -234,9 +244,9 @@ static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
 static void print_cells(const json_t *document, size_t number, FILE *out)
 {
     static const char *const heads[][2] = {
-        {"t", "backend"}, {"t", "model"},        {"t", "tp/dp/ep"},  {"", "rows a rank"},
-        {"", "ratio"},    {"", "dispatch us"},   {"", "experts us"}, {"", "combine us"},
-        {"", "total us"}, {"", "95 % interval"}, {"t", "check"}};
+        {"t", "backend"}, {"t", "model"},        {"t", "tp/dp/ep"},     {"", "rows a rank"},
+        {"", "ratio"},    {"", "dispatch us"},   {"", "experts us"},    {"", "combine us"},
+        {"", "total us"}, {"", "95 % interval"}, {"t", "of the limit"}, {"t", "check"}};
     const json_t *cells = json_object_get(document, "cells"), *cell;
     size_t        i;
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/cell/routing.h"
+#include "bench/plan/expect.h"
 #include "bench/report/values.h"
 #include "harness/base/arith.h"
 
@@ -172,7 +173,9 @@ static json_t *record_choices(const k3_cell_t *cell)
 static json_t *record_imbalance(const k3_work_t *w)
 {
     json_t     *imbalance = json_object();
-    const char *nothing = w->rows_global == 0 ? "no rows" : "no row is sent to an expert";
+    const char *nothing = w->expected           ? "counts are expected"
+                          : w->rows_global == 0 ? "no rows"
+                                                : "no row is sent to an expert";
 
     if (w->has_imbalance_expert) {
         k3_set_number(imbalance, "expert", w->imbalance_expert);
@@ -187,17 +190,45 @@ static json_t *record_imbalance(const k3_work_t *w)
     if (w->has_imbalance_qp) {
         k3_set_number(imbalance, "qp", w->imbalance_qp);
     } else {
-        k3_set_null(imbalance, "qp", "no queue pair leaves a node");
+        k3_set_null(imbalance, "qp", w->expected ? nothing : "no queue pair leaves a node");
     }
     return imbalance;
 }
 
+/* Ranks and nodes that a row's experts lie on: counted, and where all experts are equally likely what is
+ * expected, with the standard deviation of a row. */
+static json_t *record_distinct(const k3_cell_t *cell, const k3_work_t *w)
+{
+    json_t *o = json_object();
+    double  rows = (double)w->rows_global * (cell->path.all_rows ? cell->layout.tp : 1);
+
+    if (rows > 0 && w->assignments > 0) {
+        k3_set_number(o, "ranks", (double)w->dedup_rows / rows);
+        k3_set_number(o, "nodes", (double)w->node_rows / rows);
+    } else {
+        k3_set_null(o, "ranks", "no rows");
+        k3_set_null(o, "nodes", "no rows");
+    }
+    if (k3_routing_is_uniform(cell->routing) && cell->layout.ep > 0) {
+        k3_expectation_t e =
+            k3_expected_distinct(cell->model.experts, cell->layout.ep, cell->model.topk);
+
+        k3_set_number(o, "ranks_expected", e.mean);
+        k3_set_number(o, "ranks_spread", e.spread);
+    } else {
+        k3_set_null(o, "ranks_expected", "no closed form for this routing");
+    }
+    return o;
+}
+
 static json_t *record_work(const k3_cell_t *cell, const k3_work_t *w)
 {
-    char    hash[17];
+    char    hash[17] = "";
     json_t *work = json_object();
 
-    k3_routing_hash(cell->routing, hash);
+    if (!cell->expected) {
+        k3_routing_hash(cell->routing, hash);
+    }
     k3_set_count(work, "rows_global", w->rows_global);
     k3_set_count(work, "rows_padding", w->rows_padding);
     if (w->dispatches) {
@@ -213,8 +244,13 @@ static json_t *record_work(const k3_cell_t *cell, const k3_work_t *w)
         k3_set_null(work, "assignments", "no dispatch");
         k3_set_null(work, "dispatch_ratio", "no dispatch");
     }
-    k3_set_text(work, "routing_hash", hash);
+    if (cell->expected) {
+        k3_set_null(work, "routing_hash", "counts are expected, no row was drawn for good");
+    } else {
+        k3_set_text(work, "routing_hash", hash);
+    }
     k3_set_count(work, "routing_steps", k3_routing_steps(cell->routing));
+    json_object_set_new(work, "distinct", record_distinct(cell, w));
     json_object_set_new(work, "imbalance", record_imbalance(w));
     return work;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/report/doubts.h"
+#include "bench/report/limits.h"
 
 static const char *text_of(const json_t *object, const char *name)
 {
@@ -471,6 +472,15 @@ static void note_doubts(notes_t *n, const json_t *cell)
     }
 }
 
+static void note_limits(notes_t *n, const json_t *cell)
+{
+    char text[NOTE];
+
+    for (size_t i = 0; k3_limits_text(cell, i, text, sizeof(text)); i++) {
+        note(n, "%s", text);
+    }
+}
+
 static void print_notes(const json_t *cell, FILE *out)
 {
     char    backend[32];
@@ -481,6 +491,7 @@ static void print_notes(const json_t *cell, FILE *out)
     note_choices(&n, cell);
     note_imbalance(&n, cell);
     note_transport(&n, cell);
+    note_limits(&n, cell);
     note_doubts(&n, cell);
     fprintf(out, "\n");
 }

@@ -3,6 +3,7 @@
 #include "harness/mpi/world.h"
 
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "harness/base/log.h"
+#include "harness/base/sysfiles.h"
 #include "harness/mpi/launch.h"
 
 enum {
@@ -70,28 +72,12 @@ static void number_nodes(k3_world_t *world, const identity_t *ids, int *first_of
     }
 }
 
-/* Whole cores that a CPU quota of the control group allows; INT_MAX without one. */
+/* Whole cores that a CPU quota of the control groups allows; INT_MAX without one. */
 static int quota_cores(void)
 {
-    long long quota = -1, period = 0;
-    FILE     *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    double cpus;
 
-    if (file != NULL) {
-        if (fscanf(file, "%lld %lld", &quota, &period) != 2) {
-            quota = -1;
-        }
-        fclose(file);
-    } else if ((file = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r")) != NULL) {
-        if (fscanf(file, "%lld", &quota) != 1) {
-            quota = -1;
-        }
-        fclose(file);
-        period = 100000; /* the kernel's default */
-    }
-    if (quota <= 0 || period <= 0) {
-        return INT_MAX;
-    }
-    return (int)((quota + period - 1) / period);
+    return k3_sys_cpu_quota("", &cpus) && cpus < INT_MAX - 1 ? (int)ceil(cpus) : INT_MAX;
 }
 
 /* The cores that any rank of this node is allowed on. */

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "harness/base/status.h"
 
@@ -41,6 +42,17 @@ void k3_world_die(const k3_world_t *world, const k3_error_t *err) __attribute__(
  * values (smallest and largest when both are numbers) and a rank that holds each. */
 k3_status_t k3_world_same(const k3_world_t *world, const char *what, const char *text,
                           k3_error_t *err);
+
+/* Collective: what rank `from` has in `data` reaches rank 0, in memory that it frees with free(); elsewhere
+ * *all is NULL and *all_bytes 0. At most 1 GiB. */
+k3_status_t k3_world_fetch(const k3_world_t *world, int from, const void *data, size_t bytes,
+                           void **all, size_t *all_bytes, k3_error_t *err);
+
+/* Collective: the value of rank 0. */
+int k3_world_first(const k3_world_t *world, int value);
+
+/* Collective: the mean over the ranks that bring a positive value; 0 when none does. */
+double k3_world_mean(const k3_world_t *world, double value);
 
 /* Bytes of memory that new allocations on this node may still take: MemAvailable, or what the
  * control group leaves if that is less. */

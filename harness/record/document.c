@@ -286,6 +286,11 @@ k3_status_t k3_document_write(const json_t *document, const char *path, k3_error
     return k3_file_write(path, fill_json, document, err);
 }
 
+k3_status_t k3_file_replace(const char *path, k3_file_fill_t fill, const void *arg, k3_error_t *err)
+{
+    return write_and_name(path, fill, arg, replace, err);
+}
+
 k3_status_t k3_document_replace(const json_t *document, const char *path, k3_error_t *err)
 {
     return write_and_name(path, fill_json, document, replace, err);

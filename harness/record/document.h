@@ -27,6 +27,8 @@ k3_status_t k3_document_write(const json_t *document, const char *path, k3_error
 
 /* The same for the few files that change: what stands at `path` is replaced in one step, so that a reader
  * sees the old or the new document, never a part. */
+k3_status_t k3_file_replace(const char *path, k3_file_fill_t fill, const void *arg,
+                            k3_error_t *err);
 k3_status_t k3_document_replace(const json_t *document, const char *path, k3_error_t *err);
 
 /* Says, before any work is done, whether k3_document_write could succeed: the path does not exist and

@@ -12,65 +12,24 @@
 #include <unistd.h>
 
 #include "harness/base/keyed.h"
+#include "harness/base/sysfiles.h"
 #include "harness/record/document.h"
-
-enum { FACT_BYTES = 512 };
-
-/* --- small files of the kernel --------------------------------------------------------------- */
-
-/* The first line, without the newline; false when there is none. */
-static bool read_line(const char *path, char text[FACT_BYTES])
-{
-    FILE *file = fopen(path, "re");
-
-    if (file == NULL) {
-        return false;
-    }
-
-    bool found = fgets(text, FACT_BYTES, file) != NULL;
-
-    (void)fclose(file);
-    if (found) {
-        text[strcspn(text, "\n")] = '\0';
-    }
-    return found;
-}
-
-/* The text after `head` in the first line that starts with it. */
-static bool read_field(const char *path, const char *head, char text[FACT_BYTES])
-{
-    FILE *file = fopen(path, "re");
-    bool  found = false;
-
-    if (file == NULL) {
-        return false;
-    }
-    while (!found && fgets(text, FACT_BYTES, file) != NULL) {
-        found = strncmp(text, head, strlen(head)) == 0;
-    }
-    (void)fclose(file);
-    if (found) {
-        text[strcspn(text, "\n")] = '\0';
-        memmove(text, text + strlen(head), strlen(text + strlen(head)) + 1);
-    }
-    return found;
-}
 
 static json_t *line_of(const char *path)
 {
-    char text[FACT_BYTES];
+    char text[K3_SYS_LINE];
 
-    return read_line(path, text) ? k3_json_string(text) : json_null();
+    return k3_sys_line("", path, text) ? k3_json_string(text) : json_null();
 }
 
 /* --- stable facts ---------------------------------------------------------------------------- */
 
 static json_t *memory_gib(void)
 {
-    char               text[FACT_BYTES];
+    char               text[K3_SYS_LINE];
     unsigned long long kib = 0;
 
-    if (!read_field("/proc/meminfo", "MemTotal:", text) || sscanf(text, "%llu", &kib) != 1) {
+    if (!k3_sys_field("", "/proc/meminfo", "MemTotal:", text) || sscanf(text, "%llu", &kib) != 1) {
         return json_null();
     }
     return json_integer((json_int_t)((kib + (1u << 19)) >> 20));
@@ -94,36 +53,18 @@ static json_t *stable_facts(const k3_machine_t *machine)
 
 /* --- volatile facts -------------------------------------------------------------------------- */
 
-/* The word in brackets of "always [madvise] never". */
 static json_t *chosen_of(const char *path)
 {
-    char text[FACT_BYTES];
+    char text[K3_SYS_LINE];
 
-    if (!read_line(path, text)) {
-        return json_null();
-    }
-
-    char *open = strchr(text, '[');
-    char *close = open == NULL ? NULL : strchr(open, ']');
-
-    if (close == NULL) {
-        return k3_json_string(text);
-    }
-    *close = '\0';
-    return k3_json_string(open + 1);
+    return k3_sys_chosen("", path, text) ? k3_json_string(text) : json_null();
 }
 
 static json_t *turbo(void)
 {
-    char text[FACT_BYTES];
+    bool on;
 
-    if (read_line("/sys/devices/system/cpu/intel_pstate/no_turbo", text)) {
-        return json_boolean(text[0] == '0');
-    }
-    if (read_line("/sys/devices/system/cpu/cpufreq/boost", text)) {
-        return json_boolean(text[0] == '1');
-    }
-    return json_null();
+    return k3_sys_turbo("", &on) ? json_boolean(on) : json_null();
 }
 
 static json_t *load_averages(void)
@@ -140,9 +81,9 @@ static json_t *load_averages(void)
 
 static json_t *system_name(void)
 {
-    char text[FACT_BYTES];
+    char text[K3_SYS_LINE];
 
-    if (!read_field("/etc/os-release", "PRETTY_NAME=", text)) {
+    if (!k3_sys_field("", "/etc/os-release", "PRETTY_NAME=", text)) {
         return json_null();
     }
 
@@ -155,55 +96,18 @@ static json_t *system_name(void)
     return k3_json_string(text);
 }
 
-/* A file of the process's own group in a unified hierarchy. In a container /sys/fs/cgroup often
- * shows the group itself as the root, so the root comes second. */
-static bool read_group_file(const char *name, char text[FACT_BYTES])
-{
-    char group[FACT_BYTES], path[2 * FACT_BYTES];
-
-    if (read_field("/proc/self/cgroup", "0::", group)) {
-        (void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group, name);
-        if (read_line(path, text)) {
-            return true;
-        }
-    }
-    (void)snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", name);
-    return read_line(path, text);
-}
-
-/* Version 2 "QUOTA PERIOD" or "max PERIOD", version 1 two files with -1 for no limit. */
 static json_t *group_cpus(void)
 {
-    char   text[FACT_BYTES];
-    double quota = -1, period = 0;
+    double cpus;
 
-    if (read_group_file("cpu.max", text)) {
-        if (sscanf(text, "%lf %lf", &quota, &period) != 2) {
-            return json_null();
-        }
-    } else if (!read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text) ||
-               sscanf(text, "%lf", &quota) != 1 ||
-               !read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", text) ||
-               sscanf(text, "%lf", &period) != 1) {
-        return json_null();
-    }
-    return quota > 0 && period > 0 ? k3_json_number(quota / period) : json_null();
+    return k3_sys_cpu_quota("", &cpus) ? k3_json_number(cpus) : json_null();
 }
 
 static json_t *group_memory(void)
 {
-    char               text[FACT_BYTES];
-    unsigned long long bytes = 0;
+    uint64_t bytes;
 
-    if (!read_group_file("memory.max", text) &&
-        !read_line("/sys/fs/cgroup/memory/memory.limit_in_bytes", text)) {
-        return json_null();
-    }
-    /* Version 1 says "no limit" with a number near 2^63. */
-    if (sscanf(text, "%llu", &bytes) != 1 || bytes >= 1ull << 60) {
-        return json_null();
-    }
-    return json_integer((json_int_t)bytes);
+    return k3_sys_memory_limit("", &bytes) ? json_integer((json_int_t)bytes) : json_null();
 }
 
 static json_t *libraries(void)

@@ -21,11 +21,12 @@ HARNESS = {
     "base": {"base"},
     "record": {"base", "record"},
     "mpi": {"base", "mpi"},
+    "doctor": {"base", "doctor"},
 }
 
 # Folders that work without MPI: no include may lead there, however many headers lie between.
 WITHOUT_MPI = ("bench/cell/", "bench/profiles/", "bench/plan/", "harness/base/",
-               "harness/record/", "kernels/")
+               "harness/record/", "harness/doctor/", "kernels/")
 
 # Files that may include these system headers themselves.
 MPI_FOLDERS = ("harness/mpi/", "bench/engines/", "bench/region/")

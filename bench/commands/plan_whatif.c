@@ -1,0 +1,298 @@
+/* plan --what-if: the predicted times with one rule turned into another. A rule that an option or the machine
+ * can have is asked for in the ordinary way; one that the backend refuses is forced on the resolved cell and
+ * marked hypothetical, with the refusal. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/commands/plan_model.h"
+#include "bench/report/values.h"
+#include "harness/base/options.h"
+
+enum { RULES_MAX = 32 };
+
+typedef struct variant {
+    k3_cell_request_t request;
+    k3_machine_file_t machine;
+    uint32_t          doorbell_every; /* of the profile; 0: as it is */
+    bool              doorbell_batch;
+    bool              machine_only; /* the cell, and so its loads, are as they were */
+    char              texts[RULES_MAX][64];
+} variant_t;
+
+/* --- one rule ---------------------------------------------------------------------------------- */
+
+static const char *const rule_names[] = {
+    "qps", "p2p", "fabric", "posting", "dispatch-dtype", "combine-dtype", NULL};
+
+static k3_status_t set_figure(const char *name, const char *value, variant_t *v, k3_error_t *err)
+{
+    const char *names[K3_FIG_COUNT + sizeof(rule_names) / sizeof(rule_names[0])];
+    size_t      count = 0, index;
+    double      number;
+
+    for (int i = 0; i < K3_FIG_COUNT; i++) {
+        names[count++] = k3_figure_name((k3_figure_t)i);
+    }
+    for (size_t i = 0; rule_names[i] != NULL; i++) {
+        names[count++] = rule_names[i];
+    }
+    names[count] = NULL;
+    if (k3_parse_name("what-if", name, names, &index, err) != K3_OK ||
+        k3_parse_double(name, value, 0, 1e9, &number, err) != K3_OK) {
+        return err->status;
+    }
+    k3_machine_set(&v->machine, (k3_figure_t)index, number, K3_FROM_DECIDED, "what-if");
+    if (k3_figure(&v->machine, (k3_figure_t)index, -1) != number) {
+        k3_fail(err, K3_ERR_USAGE, "what-if: %s=%s lies beyond what the figure can be", name,
+                value);
+    }
+    return err->status;
+}
+
+static k3_status_t set_posting(const char *value, variant_t *v, k3_error_t *err)
+{
+    uint64_t every = 0;
+
+    v->machine_only = false;
+    if (strcmp(value, "batch") == 0) {
+        v->doorbell_batch = true;
+        return K3_OK;
+    }
+    if (strncmp(value, "every", 5) != 0) {
+        return k3_fail(err, K3_ERR_USAGE, "what-if: posting=%.40s; it is everyN or batch", value);
+    }
+    if (k3_parse_u64("what-if posting=every", value + 5, 1, 65536, &every, err) == K3_OK) {
+        v->doorbell_every = (uint32_t)every;
+    }
+    return err->status;
+}
+
+static k3_status_t set_rule(const char *name, const char *value, variant_t *v, k3_error_t *err)
+{
+    static const char *const switches[] = {"off", "on", NULL};
+    size_t                   index;
+
+    if (strcmp(name, "qps") == 0) {
+        v->machine_only = false;
+        return k3_parse_u64("what-if qps", value, 1, K3_QPS_ASKED_MAX, &v->request.qps, err);
+    }
+    if (strcmp(name, "p2p") == 0) {
+        if (k3_parse_name("what-if p2p", value, switches, &index, err) == K3_OK) {
+            v->request.p2p = index == 1;
+            v->machine_only = false;
+        }
+        return err->status;
+    }
+    if (strcmp(name, "posting") == 0) {
+        return set_posting(value, v, err);
+    }
+    if (strcmp(name, "fabric") == 0) {
+        v->request.fabric = value;
+    } else if (strcmp(name, "dispatch-dtype") == 0) {
+        v->request.dispatch_dtype = value;
+    } else if (strcmp(name, "combine-dtype") == 0) {
+        v->request.combine_dtype = value;
+    } else {
+        return set_figure(name, value, v, err);
+    }
+    v->machine_only = false;
+    return K3_OK;
+}
+
+/* `text` lives in the variant: the request points to its value. */
+static k3_status_t add_rule(const char *text, unsigned index, variant_t *v, k3_error_t *err)
+{
+    char *copy = v->texts[index], *equals;
+
+    if (strlen(text) >= sizeof(v->texts[0]) || strchr(text, '=') == NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "what-if: \"%.60s\"; a rule is NAME=VALUE", text);
+    }
+    snprintf(copy, sizeof(v->texts[0]), "%s", text);
+    equals = strchr(copy, '=');
+    *equals = '\0';
+    return set_rule(copy, equals + 1, v, err);
+}
+
+/* --- prediction -------------------------------------------------------------------------------- */
+
+/* What the request asks beyond what the backend can have. */
+static k3_status_t force(const variant_t *v, k3_cell_t *cell, k3_error_t *err)
+{
+    size_t format;
+
+    cell->p2p = v->request.p2p;
+    if (v->request.qps > 0) {
+        cell->qps.active = (uint32_t)v->request.qps;
+    }
+    if (v->request.dispatch_dtype != NULL && strcmp(v->request.dispatch_dtype, "auto") != 0) {
+        if (k3_parse_name("what-if dispatch-dtype", v->request.dispatch_dtype, k3_format_names,
+                          &format, err) != K3_OK) {
+            return err->status;
+        }
+        cell->dispatch_format = (k3_format_t)format;
+    }
+    if (v->request.combine_dtype != NULL && strcmp(v->request.combine_dtype, "auto") != 0) {
+        if (k3_parse_name("what-if combine-dtype", v->request.combine_dtype, k3_format_names,
+                          &format, err) != K3_OK) {
+            return err->status;
+        }
+        cell->combine_format = (k3_format_t)format;
+    }
+    return K3_OK;
+}
+
+/* A cell and its loads; `profile` is a copy where a rule of it is changed. */
+typedef struct planned {
+    k3_cell_t    cell;
+    k3_loads_t   loads;
+    k3_profile_t profile;
+} planned_t;
+
+static void unplan(planned_t *p)
+{
+    k3_loads_free(&p->loads);
+    k3_cell_destroy(&p->cell);
+}
+
+static void change_posting(const variant_t *v, planned_t *p, char reason[K3_ERROR_TEXT])
+{
+    const k3_profile_t *own = p->cell.profile;
+
+    if (v->doorbell_every == 0 && !v->doorbell_batch) {
+        return;
+    }
+    p->profile = *own;
+    p->profile.doorbell_every = v->doorbell_batch ? K3_DOORBELL_NEVER : v->doorbell_every;
+    p->profile.doorbell_signal = v->doorbell_batch || own->doorbell_signal;
+    if (p->profile.doorbell_every != own->doorbell_every) {
+        snprintf(reason, K3_ERROR_TEXT, "%s posts in another way", own->name);
+    }
+    p->cell.profile = &p->profile;
+}
+
+static k3_status_t plan_variant(const k3_cell_request_t *base, const variant_t *v, planned_t *p,
+                                char reason[K3_ERROR_TEXT], k3_error_t *err)
+{
+    k3_error_t refusal = K3_ERROR_INIT;
+
+    *p = (planned_t){0};
+    reason[0] = '\0';
+    if (k3_cell_create(&v->request, &p->cell, &refusal) != K3_OK) {
+        if (refusal.status != K3_ERR_UNSUPPORTED) {
+            return k3_fail(err, refusal.status, "%s", refusal.text);
+        }
+        snprintf(reason, K3_ERROR_TEXT, "%s", refusal.text);
+        if (k3_cell_create(base, &p->cell, err) != K3_OK || force(v, &p->cell, err) != K3_OK) {
+            unplan(p);
+            return err->status;
+        }
+    }
+    change_posting(v, p, reason);
+    if (k3_loads_plan(&p->cell, &p->loads, err) != K3_OK) {
+        unplan(p);
+    }
+    return err->status;
+}
+
+static k3_status_t predict_variant(const k3_cell_request_t *base, const planned_t *as_is,
+                                   const variant_t *v, k3_prediction_t *prediction,
+                                   char reason[K3_ERROR_TEXT], k3_error_t *err)
+{
+    planned_t changed;
+
+    reason[0] = '\0';
+    if (v->machine_only) {
+        k3_predict(&as_is->cell, &as_is->loads, &v->machine, prediction);
+    } else if (plan_variant(base, v, &changed, reason, err) == K3_OK) {
+        k3_predict(&changed.cell, &changed.loads, &v->machine, prediction);
+        unplan(&changed);
+    }
+    return err->status;
+}
+
+static json_t *difference(const char *rule, const char *reason, const k3_prediction_t *before,
+                          const k3_prediction_t *after)
+{
+    json_t *o = json_object(), *phases = json_array();
+
+    k3_set_text(o, "rule", rule);
+    k3_set_bool(o, "hypothetical", reason[0] != '\0');
+    k3_set_text(o, "reason", reason[0] != '\0' ? reason : NULL);
+    for (int i = 0; i < K3_PREDICT_COUNT; i++) {
+        if (before->phase[i].known && after->phase[i].known) {
+            json_t *p = json_object();
+
+            k3_set_text(p, "name", k3_predicted_names[i]);
+            k3_set_number(p, "before", before->phase[i].us);
+            k3_set_number(p, "after", after->phase[i].us);
+            k3_set_text(p, "bound_by", k3_term_names[after->phase[i].bound]);
+            json_array_append_new(phases, p);
+        }
+    }
+    json_object_set_new(o, "phases", phases);
+    return o;
+}
+
+k3_status_t k3_plan_whatif(const k3_cell_request_t *request, const k3_machine_file_t *machine,
+                           const char *rules, json_t **list_p, k3_error_t *err)
+{
+    static variant_t base, one, all;
+    k3_prediction_t  before, after;
+    char             reason[K3_ERROR_TEXT];
+    k3_list_t        words;
+    json_t          *list = json_array();
+    planned_t        as_is;
+
+    *list_p = list;
+    base = (variant_t){.request = *request, .machine = *machine, .machine_only = true};
+    all = base;
+    if (plan_variant(request, &base, &as_is, reason, err) != K3_OK) {
+        return err->status;
+    }
+    k3_predict(&as_is.cell, &as_is.loads, machine, &before);
+    k3_list_split(rules, ',', &words);
+    if (words.count > RULES_MAX) {
+        k3_fail(err, K3_ERR_USAGE, "what-if: %zu rules; at most %d", words.count, RULES_MAX);
+    }
+    for (size_t i = 0; i < words.count && err->status == K3_OK; i++) {
+        one = base;
+        if (add_rule(words.items[i], 0, &one, err) == K3_OK &&
+            add_rule(words.items[i], (unsigned)i, &all, err) == K3_OK &&
+            predict_variant(request, &as_is, &one, &after, reason, err) == K3_OK) {
+            json_array_append_new(list, difference(words.items[i], reason, &before, &after));
+        }
+    }
+    if (words.count > 1 && err->status == K3_OK &&
+        predict_variant(request, &as_is, &all, &after, reason, err) == K3_OK) {
+        json_array_append_new(list, difference("all of these", reason, &before, &after));
+    }
+    k3_list_free(&words);
+    unplan(&as_is);
+    return err->status;
+}
+
+void k3_whatif_print(const json_t *list, FILE *out)
+{
+    fprintf(out, "\n%-30s %-11s %10s %10s %8s  %s\n", "what if", "phase", "before us", "after us",
+            "change", "bound by");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *rule = json_array_get(list, i);
+        const json_t *phases = json_object_get(rule, "phases");
+
+        for (size_t p = 0; p < json_array_size(phases); p++) {
+            const json_t *phase = json_array_get(phases, p);
+            double        before = json_number_value(json_object_get(phase, "before"));
+            double        after = json_number_value(json_object_get(phase, "after"));
+
+            fprintf(out, "%-30s %-11s %10.1f %10.1f %+7.1f%%  %s\n",
+                    p == 0 ? json_string_value(json_object_get(rule, "rule")) : "",
+                    json_string_value(json_object_get(phase, "name")), before, after,
+                    before > 0 ? 100 * (after - before) / before : 0,
+                    json_string_value(json_object_get(phase, "bound_by")));
+        }
+        if (json_is_true(json_object_get(rule, "hypothetical"))) {
+            fprintf(out, "%-30s hypothetical: %s\n", "",
+                    json_string_value(json_object_get(rule, "reason")));
+        }
+    }
+}

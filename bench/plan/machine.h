@@ -1,0 +1,113 @@
+/* A machine as a prediction sees it: rates and costs by name, each with its source. Files are
+ * results/machines/NAME.ini, or results/local/machine.ini for `local`.
+ *
+ * A line of a file is
+ *
+ *     NAME = VALUE | KIND: WHERE FROM
+ *
+ * with VALUE a number in the unit that the name ends in, or `unknown`, and KIND one of datasheet,
+ * published, secondary, measured, decided. A figure that a file does not know is predicted from the
+ * model's own constants (bench/plan/predict.h) where there is one, else the terms that need it are
+ * left out and named. */
+#ifndef K3_PLAN_MACHINE_H
+#define K3_PLAN_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "harness/base/status.h"
+
+typedef enum k3_figure {
+    /* what a rank has; a rank is a GPU, or a process on a CPU */
+    K3_FIG_RANKS_PER_NODE, /* that reach each other by stores (the scale-up domain) */
+    K3_FIG_CORES_PER_NODE, /* that the ranks of a node share; 0: each rank has a device of its own */
+    K3_FIG_MEMORY_GB,      /* device memory */
+    K3_FIG_MEMORY_GBPS,    /* its rate */
+    K3_FIG_BF16_TFLOPS,    /* dense */
+    K3_FIG_FP8_TFLOPS,
+    K3_FIG_FP4_TFLOPS,
+    K3_FIG_SCALEUP_GBPS,  /* per rank and direction */
+    K3_FIG_SCALEUP_LINKS, /* 0: switched; else the peers that the rate is divided over */
+    K3_FIG_NIC_GBPS,      /* per rank and direction */
+    K3_FIG_SMS,
+    /* costs; measured ones take the place of the model's constants */
+    K3_FIG_SCALEUP_LATENCY_US, /* one signal, one way */
+    K3_FIG_NETWORK_LATENCY_US,
+    K3_FIG_MESSAGE_US, /* posting one message on a queue pair */
+    K3_FIG_SIGNAL_US,
+    K3_FIG_DOORBELL_US,
+    K3_FIG_STORE_MESSAGE_US, /* storing one message to mapped memory, beside its bytes */
+    K3_FIG_STORE_SIGNAL_US,
+    K3_FIG_STORE_PEAK_GBPS, /* the fastest that one rank can store at all, in its caches */
+    K3_FIG_STORE_COLD_GBPS, /* as scaleup_gbps, qp_gbps, encode_gbps, reduce_gbps, beyond the caches */
+    K3_FIG_QP_COLD_GBPS,
+    K3_FIG_ENCODE_COLD_GBPS,
+    K3_FIG_REDUCE_COLD_GBPS,
+    K3_FIG_CACHE_MB,      /* last cache of a node */
+    K3_FIG_QP_GBPS,       /* bytes through queue pairs of one rank in a node */
+    K3_FIG_COPY_GBPS,     /* bytes copied by one rank, read and written counted once */
+    K3_FIG_ENCODE_GBPS,   /* bf16 bytes read by quantising, of one rank */
+    K3_FIG_REDUCE_GBPS,   /* bf16 bytes read by combining */
+    K3_FIG_WEIGHTS_GBPS,  /* packed weights that one rank's experts stream */
+    K3_FIG_GEMM_GFLOPS,   /* of one rank's experts on many rows */
+    K3_FIG_BARRIER_US,    /* of all ranks of the launch that calibrated */
+    K3_FIG_LAUNCH_US,     /* fixed cost of a call */
+    K3_FIG_EXPERT_US,     /* fixed cost of the experts' calls */
+    K3_FIG_QP_MESSAGE_US, /* one message of a queue pair behind another on the same */
+    /* shares of the rates above that are reached */
+    K3_FIG_SCALEUP_SHARE,
+    K3_FIG_NIC_SHARE,
+    K3_FIG_MEMORY_SHARE,
+    K3_FIG_WEIGHTS_SHARE,
+    K3_FIG_GEMM_SHARE,
+    K3_FIG_COUNT
+} k3_figure_t;
+
+typedef enum k3_source_kind {
+    K3_FROM_DATASHEET,
+    K3_FROM_PUBLISHED,
+    K3_FROM_SECONDARY,
+    K3_FROM_MEASURED,
+    K3_FROM_DECIDED
+} k3_source_kind_t;
+
+extern const char *const k3_source_kind_names[];
+
+enum { K3_MACHINE_NAME = 64, K3_MACHINE_TEXT = 160 };
+
+typedef struct k3_machine_figure {
+    bool             known;
+    double           value;
+    k3_source_kind_t kind;
+    char             source[K3_MACHINE_TEXT];
+} k3_machine_figure_t;
+
+typedef struct k3_machine_file {
+    char                name[K3_MACHINE_NAME];
+    char                what[K3_MACHINE_TEXT]; /* one line for people */
+    k3_machine_figure_t figure[K3_FIG_COUNT];
+} k3_machine_file_t;
+
+const char *k3_figure_name(k3_figure_t figure); /* "memory_gbps" */
+
+/* The value, or `otherwise` where the file does not know it. */
+double k3_figure(const k3_machine_file_t *machine, k3_figure_t figure, double otherwise);
+
+/* `name`: a name (h200, local, ...), or a path that holds a '/'. K3_ERR_USAGE names the known machines, or
+ * file, line and rule. */
+k3_status_t k3_machine_read(const char *name, k3_machine_file_t *machine, k3_error_t *err);
+
+/* Whether `local` has been calibrated here. */
+bool k3_machine_has_local(void);
+
+#define K3_MACHINE_LOCAL_FOLDER "results/local"
+#define K3_MACHINE_LOCAL        K3_MACHINE_LOCAL_FOLDER "/machine.ini"
+
+void k3_machine_set(k3_machine_file_t *machine, k3_figure_t figure, double value,
+                    k3_source_kind_t kind, const char *source);
+
+/* The text of a file that k3_machine_read reads back. */
+void k3_machine_print(const k3_machine_file_t *machine, FILE *out);
+
+#endif

@@ -1,0 +1,33 @@
+/* What the files of the prediction share. */
+#ifndef K3_PLAN_PREDICT_INTERNAL_H
+#define K3_PLAN_PREDICT_INTERNAL_H
+
+#include "bench/plan/predict.h"
+
+typedef struct k3_predict_model {
+    const k3_cell_t  *cell;
+    const k3_loads_t *loads;
+    k3_prediction_t  *out;
+    double            f[K3_FIG_COUNT];
+    bool              shares_cores;
+    double            crowd; /* ranks for each core, at least 1 */
+} k3_predict_model_t;
+
+/* us of `bytes` at GB/s (or of operations at GFLOPS); nothing where the rate is not known. */
+static inline double k3_at_rate(double bytes, double gbps)
+{
+    return gbps > 0 ? bytes / gbps * 1e-3 : 0.0;
+}
+
+/* The rank that load `i` is of. */
+static inline uint32_t k3_predict_rank(const k3_predict_model_t *m, uint32_t i)
+{
+    return m->loads->expected ? k3_expected_origin(m->cell, i) : i;
+}
+
+/* Terms of one rank. */
+void k3_predict_experts(const k3_predict_model_t *m, uint32_t i, double term[K3_TERM_COUNT]);
+void k3_predict_dense(const k3_predict_model_t *m, uint32_t i, double term[K3_TERM_COUNT]);
+void k3_predict_exchange(const k3_predict_model_t *m, uint32_t i, double term[K3_TERM_COUNT]);
+
+#endif

@@ -1,0 +1,18 @@
+/* Measured phases beside what the machine allows: the share of the limit that a cell reaches, and rates above
+ * it, which tell that the measurement is wrong, or the machine file. */
+#ifndef K3_REPORT_LIMITS_H
+#define K3_REPORT_LIMITS_H
+
+#include <jansson.h>
+
+#include "bench/plan/predict.h"
+
+/* Adds the member "limits" to a measured cell: {machine, phases[{name, measured_us, predicted_us, limit_us,
+ * limited_by, efficiency, above_limit}]}. Phases without a limit are left out. */
+void k3_record_limits(json_t *cell, const k3_machine_file_t *machine,
+                      const k3_prediction_t *prediction);
+
+/* One line for each phase with a limit: "dispatch 41 % of h200's NIC wire limit (60.6 us)". False: no more. */
+bool k3_limits_text(const json_t *cell, size_t index, char *text, size_t size);
+
+#endif

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# plan against a machine: times with their largest term, device memory, layouts that fit, what-if, thousands
+# of ranks, and what is refused with its numbers.
+. "$(dirname "$0")/lib.sh"
+prelude="$prelude
+def predicted(n): .prediction.phases[] | select(.name == n);"
+
+valid() {
+    check "$1 follows the schema" python3 "$source_dir/tests/rules/check_schema.py" \
+        "$source_dir/results/schema/k3bench.result.1.schema.json" "$1"
+}
+
+single plan --machine h200 --model kimi-k3 --backend deepep:ll,mooncake,none --tp 32 --dp 4 --tokens 64 --json a.json
+expect_rc 0
+valid a.json
+expect a.json '.cells | length == 3'
+expect a.json '.cells[0] | predicted("dispatch") | .us > .limit_us and .low < .us and .us < .high and .bound_by == "NIC wire"'
+expect a.json '.cells[0] | .memory.device | .fits and .weights_bytes == 92 * (28 * 17547264 + 264241152 + (.weights_bytes / 92 - 28 * 17547264 - 264241152))'
+expect a.json '.cells[0].memory.shared_expert_model_bytes == 24310185984'
+expect a.json '.cells[0].work.distinct | near(.ranks; .ranks_expected; 0.02) and near(.ranks_expected; 12.83; 0.001)'
+single plan --machine h200 --model kimi-k3 --backend deepep:ll,mooncake,none --tp 32 --dp 4 --tokens 64 --json b.json
+check "the same bytes twice" cmp a.json b.json
+
+# The search: what fits first, fastest first; none fits: the numbers, exit 2.
+single plan --ranks 32 --machine h200 --model kimi-k3 --backend deepep:ll,none --tokens 64 --fit --json fit.json
+expect_rc 0
+valid fit.json
+expect fit.json '[.cells[].memory.device.fits] | . == (sort | reverse)'
+expect fit.json '[.cells[] | select(.memory.device.fits) | predicted("region").us] | . == sort and length > 6'
+single plan --ranks 8 --machine h200 --model kimi-k3 --backend deepep:ll --fit
+expect_rc 2
+expect_text err 'no layout fits: the smallest needs 216\.[0-9] GB .* the machine has 141\.0 GB'
+single plan --ranks 48 --machine h200 --model kimi-k3 --backend deepep:ll --fit
+expect_refused 2 'none of [0-9]+ layouts is legal' '896'
+
+# What-if: a rule that the backend could not have is hypothetical, with its refusal.
+single plan --machine h200 --model kimi-k3 --backend mooncake --tp 32 --tokens 64 \
+    --what-if nic_gbps=100,qps=64,posting=batch,fabric=roce --json w.json
+expect_rc 0
+valid w.json
+expect w.json '.cells[0].what_if | [.[].hypothetical] == [false, true, true, false, true]'
+expect w.json '.cells[0].what_if[0].phases[] | select(.name == "dispatch") | .after < 0.7 * .before'
+expect w.json '.cells[0].what_if[1].reason | test("64")'
+single plan --machine h200 --what-if nic=3
+expect_refused 2 'nic'
+single plan --machine h200 --what-if posting=seldom
+expect_refused 2 'everyN or batch'
+single plan --what-if qps=3
+expect_refused 2 'machine NAME'
+
+# Unknown machines and files.
+single plan --machine h900
+expect_refused 2 'h900' 'h800' 'mi355x'
+single plan --machine local
+expect_refused 2 'doctor --calibrate'
+printf 'memory_gb = 80\n' >bad.ini
+single plan --machine ./bad.ini
+expect_refused 2 'bad.ini:1' 'no source'
+
+# Thousands of ranks, and the simulator.
+single plan --model kimi-k3:E=7168 --tp 7168 --tokens 128 --backend deepep:ll --machine gb300 --json big.json
+expect_rc 0
+valid big.json
+expect big.json '.cells[0] | .work.routing_hash == null and .prediction.counting == "expected" and .work.assignments == 7168 * 128 * 16'
+single plan --machine h200 --model kimi-k3 --tp 32 --tokens 128 --backend deepep:ll --simulate --json sim.json
+expect_rc 0
+valid sim.json
+expect sim.json '.cells[0] | near(.simulation[0].us; predicted("dispatch").us; 0.1)'
+
+# A measured run beside its machine; one that is slower than it can be is called an error.
+launch 2 run --model tiny --backend deepep:ll --iters 3 --machine h200 --out r.json
+expect_rc 0
+valid r.json
+expect r.json '.cells[0].limits | .machine == "h200" and ([.phases[] | .efficiency < 1 and (.above_limit | not)] | all)'
+expect_text out 'dispatch at .* of the limit of h200'
+sed 's/^scaleup_gbps = 450/scaleup_gbps = 0.011/' "$source_dir/results/machines/h200.ini" >slow.ini
+launch 2 run --model tiny --backend deepep:ll --iters 3 --machine ./slow.ini --out s.json
+expect_rc 0
+expect s.json '.cells[0].limits.phases[] | select(.name == "dispatch") | .above_limit'
+expect_text out 'ERROR of the measurement'
+single report s.json -o s.html
+expect_text s.html 'ERROR of the measurement'
