@@ -22,8 +22,9 @@ k3_status_t k3_plan_fit(const k3_cell_request_t *request, const k3_machine_file_
             if (k3_plan_one(&one, machine, false, &object, &fault) == K3_OK) {
                 json_array_append_new(cells, object);
             } else if (fault.status == K3_ERR_UNSUPPORTED || fault.status == K3_ERR_USAGE) {
-                if (refused->count++ == 0) {
-                    memcpy(refused->first, fault.text, sizeof(refused->first));
+                /* Spanning backends refuse all but ep = tp; why that one cannot be says more. */
+                if (refused->count++ == 0 || one.ep == request->tp) {
+                    memcpy(refused->reason, fault.text, sizeof(refused->reason));
                 }
             } else {
                 k3_fail(err, fault.status, "%s", fault.text);
@@ -101,8 +102,8 @@ k3_status_t k3_plan_sort(json_t *cells, const k3_refusals_t *refused, k3_error_t
 
     if (json_array_size(cells) == 0) {
         return k3_fail(err, K3_ERR_UNSUPPORTED,
-                       "fit: none of %llu layouts is legal; the first: %.500s",
-                       (unsigned long long)refused->count, refused->first);
+                       "fit: none of %llu layouts is legal; of one: %.500s",
+                       (unsigned long long)refused->count, refused->reason);
     }
     if (sort_cells(cells, err) != K3_OK) {
         return err->status;

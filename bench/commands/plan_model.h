@@ -13,10 +13,10 @@
 k3_status_t k3_plan_one(const k3_cell_request_t *request, const k3_machine_file_t *machine,
                         bool simulate, json_t **object_p, k3_error_t *err);
 
-/* Layouts that were refused, and why the first one was. */
+/* Layouts that were refused, and why one of them was. */
 typedef struct k3_refusals {
     uint64_t count;
-    char     first[K3_ERROR_TEXT];
+    char     reason[K3_ERROR_TEXT];
 } k3_refusals_t;
 
 /* Adds a cell for every legal dp and ep of the request's tp. */

@@ -15,7 +15,7 @@ expect_rc 0
 valid a.json
 expect a.json '.cells | length == 3'
 expect a.json '.cells[0] | predicted("dispatch") | .us > .limit_us and .low < .us and .us < .high and .bound_by == "NIC wire"'
-expect a.json '.cells[0] | .memory.device | .fits and .weights_bytes == 92 * (28 * 17547264 + 264241152 + (.weights_bytes / 92 - 28 * 17547264 - 264241152))'
+expect a.json '.cells[0].memory | .device.fits and .device.weights_bytes == 92 * (28 * 17547264 + 264241152 + .dense_weights_bytes)'
 expect a.json '.cells[0].memory.shared_expert_model_bytes == 24310185984'
 expect a.json '.cells[0].work.distinct | near(.ranks; .ranks_expected; 0.02) and near(.ranks_expected; 12.83; 0.001)'
 single plan --machine h200 --model kimi-k3 --backend deepep:ll,mooncake,none --tp 32 --dp 4 --tokens 64 --json b.json
@@ -39,7 +39,7 @@ single plan --machine h200 --model kimi-k3 --backend mooncake --tp 32 --tokens 6
 expect_rc 0
 valid w.json
 expect w.json '.cells[0].what_if | [.[].hypothetical] == [false, true, true, false, true]'
-expect w.json '.cells[0].what_if[0].phases[] | select(.name == "dispatch") | .after < 0.7 * .before'
+expect w.json '.cells[0].what_if[0].phases[] | select(.name == "dispatch") | .after < 0.9 * .before'
 expect w.json '.cells[0].what_if[1].reason | test("64")'
 single plan --machine h200 --what-if nic=3
 expect_refused 2 'nic'
@@ -67,14 +67,14 @@ expect_rc 0
 valid sim.json
 expect sim.json '.cells[0] | near(.simulation[0].us; predicted("dispatch").us; 0.1)'
 
-# A measured run beside its machine; one that is slower than it can be is called an error.
+# A measured run beside its machine; one that is faster than it can be is called an error.
 launch 2 run --model tiny --backend deepep:ll --iters 3 --machine h200 --out r.json
 expect_rc 0
 valid r.json
 expect r.json '.cells[0].limits | .machine == "h200" and ([.phases[] | .efficiency < 1 and (.above_limit | not)] | all)'
 expect_text out 'dispatch at .* of the limit of h200'
 sed 's/^scaleup_gbps = 450/scaleup_gbps = 0.011/' "$source_dir/results/machines/h200.ini" >slow.ini
-launch 2 run --model tiny --backend deepep:ll --iters 3 --machine ./slow.ini --out s.json
+launch 2 run --model tiny --backend deepep:ll --tokens 1024 --component pair --iters 3 --machine ./slow.ini --out s.json
 expect_rc 0
 expect s.json '.cells[0].limits.phases[] | select(.name == "dispatch") | .above_limit'
 expect_text out 'ERROR of the measurement'
