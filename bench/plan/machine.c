@@ -150,15 +150,18 @@ static k3_status_t read_figure(const char *where, k3_figure_t figure, const char
                                        &f->value, err);
 }
 
-static k3_status_t read_entry(void *user, const char *path, int line, const char *key,
-                              const char *value, k3_error_t *err)
+static k3_status_t read_entry(void *user, const k3_ini_entry_t *entry, k3_error_t *err)
 {
     reading_t  *reading = user;
+    const char *key = entry->key, *value = entry->value;
     const char *names[K3_FIG_COUNT + 2] = {NULL};
     char        where[256];
     const char *near;
 
-    (void)snprintf(where, sizeof(where), "%.180s:%d: %.40s", path, line, key);
+    if (value == NULL) {
+        return K3_OK; /* heads of sections have no meaning here */
+    }
+    (void)snprintf(where, sizeof(where), "%.180s:%d: %.40s", entry->path, entry->line, key);
     if (strcmp(key, "what") == 0) {
         (void)snprintf(reading->machine->what, sizeof(reading->machine->what), "%s", value);
         return K3_OK;
