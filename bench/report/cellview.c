@@ -3,19 +3,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
+#include "bench/report/fields.h"
 
 const char *k3_cell_backend(const json_t *cell, char *text, size_t size)
 {
-    const char *mode = text_of(cell, "mode");
+    const char *mode = k3_get_text(cell, "mode");
 
-    snprintf(text, size, "%s%s%s", text_of(cell, "backend"), mode[0] != '\0' ? ":" : "", mode);
+    snprintf(text, size, "%s%s%s", k3_get_text(cell, "backend"), mode[0] != '\0' ? ":" : "", mode);
     return text;
+}
+
+bool k3_cell_measured(const json_t *cell)
+{
+    return json_is_array(json_object_get(cell, "phases"));
 }
 
 const json_t *k3_cell_phase(const json_t *cell, const char *name)
@@ -25,7 +25,7 @@ const json_t *k3_cell_phase(const json_t *cell, const char *name)
     for (size_t i = 0; i < json_array_size(phases); i++) {
         const json_t *phase = json_array_get(phases, i);
 
-        if (strcmp(text_of(phase, "name"), name) == 0) {
+        if (strcmp(k3_get_text(phase, "name"), name) == 0) {
             return phase;
         }
     }
@@ -45,7 +45,7 @@ bool k3_cell_median(const json_t *cell, const char *phase, double *us)
 /* The phase that a component is judged by. */
 const char *k3_cell_headline(const json_t *cell)
 {
-    const char *component = text_of(cell, "component");
+    const char *component = k3_get_text(cell, "component");
 
     if (strcmp(component, "control") == 0) {
         return "dispatch";
@@ -80,7 +80,7 @@ static bool competes(const json_t *cell)
 {
     const json_t *moves = json_object_get(json_object_get(cell, "path"), "moves_rows");
 
-    return strcmp(text_of(cell, "status"), "ok") == 0 && !json_is_false(moves);
+    return strcmp(k3_get_text(cell, "status"), "ok") == 0 && !json_is_false(moves);
 }
 
 bool k3_cell_interval(const json_t *cell, double *low, double *high)

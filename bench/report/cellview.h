@@ -9,6 +9,7 @@
 /* "deepep:ll"; `text` is returned. */
 const char *k3_cell_backend(const json_t *cell, char *text, size_t size);
 
+bool          k3_cell_measured(const json_t *cell);                /* it has phases */
 const json_t *k3_cell_phase(const json_t *cell, const char *name); /* NULL: absent */
 
 /* Median of a phase in us; false when the cell does not have it. */

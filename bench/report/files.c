@@ -5,13 +5,7 @@
 #include "bench/plan/phase.h"
 #include "bench/report/cellview.h"
 #include "bench/report/doubts.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
+#include "bench/report/fields.h"
 
 /* --- CSV (RFC 4180) -------------------------------------------------------------------------- */
 
@@ -95,18 +89,6 @@ static const char *const cell_columns[][COLUMN_TEXTS] = {
 
 enum { CELL_COLUMNS = sizeof(cell_columns) / sizeof(cell_columns[0]) };
 
-static const json_t *find_phase(const json_t *cell, const char *name)
-{
-    const json_t *phases = json_object_get(cell, "phases");
-
-    for (size_t i = 0; i < json_array_size(phases); i++) {
-        if (strcmp(text_of(json_array_get(phases, i), "name"), name) == 0) {
-            return json_array_get(phases, i);
-        }
-    }
-    return NULL;
-}
-
 static void csv_head(FILE *out)
 {
     fputs("run_id,host,key", out);
@@ -122,7 +104,7 @@ static void csv_head(FILE *out)
 
 static void csv_cell(const json_t *run, const json_t *cell, FILE *out)
 {
-    csv_text(text_of(run, "id"), out);
+    csv_text(k3_get_text(run, "id"), out);
     fputc(',', out);
     csv_value(json_array_get(json_object_get(json_object_get(run, "launch"), "hosts"), 0), out);
     fputc(',', out);
@@ -137,7 +119,7 @@ static void csv_cell(const json_t *run, const json_t *cell, FILE *out)
         csv_value(value, out);
     }
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
-        const json_t *phase = find_phase(cell, k3_phase_names[p]);
+        const json_t *phase = k3_cell_phase(cell, k3_phase_names[p]);
         const json_t *ci = json_object_get(phase, "ci95");
 
         fputc(',', out);
@@ -216,7 +198,7 @@ static void md_cell(const json_t *cell, FILE *out)
     fputs("| ", out);
     md_text(k3_cell_backend(cell, backend, sizeof(backend)), out);
     fputs(" | ", out);
-    md_text(text_of(json_object_get(cell, "model"), "name"), out);
+    md_text(k3_get_text(json_object_get(cell, "model"), "name"), out);
     fputs(" | ", out);
     md_layout(json_object_get(cell, "layout"), out);
     fputs(" | ", out);
@@ -232,9 +214,9 @@ static void md_cell(const json_t *cell, FILE *out)
     md_time(cell, "combine", out);
     md_time(cell, "region", out);
     fputs(" ", out);
-    md_text(text_of(cell, "status"), out);
+    md_text(k3_get_text(cell, "status"), out);
     fputs(" | ", out);
-    md_text(text_of(json_object_get(cell, "check"), "state"), out);
+    md_text(k3_get_text(json_object_get(cell, "check"), "state"), out);
     fputs(" |\n", out);
 }
 
@@ -244,11 +226,11 @@ static void md_pattern(const json_t *cell, FILE *out)
     const json_t *pattern = json_object_get(cell, "pattern");
     char          backend[32];
 
-    if (json_is_object(pattern) && strcmp(text_of(pattern, "name"), "none") != 0) {
+    if (json_is_object(pattern) && strcmp(k3_get_text(pattern, "name"), "none") != 0) {
         fputs("- ", out);
         md_text(k3_cell_backend(cell, backend, sizeof(backend)), out);
         fputs(" ", out);
-        md_text(text_of(pattern, "text"), out);
+        md_text(k3_get_text(pattern, "text"), out);
         fputs("\n", out);
     }
 }
@@ -276,15 +258,15 @@ static void md_record(const json_t *document, FILE *out)
                  *cells = json_object_get(document, "cells");
 
     fputs("### run ", out);
-    md_text(text_of(run, "id"), out);
+    md_text(k3_get_text(run, "id"), out);
     fputs("\n\nk3bench ", out);
-    md_text(text_of(run, "version"), out);
+    md_text(k3_get_text(run, "version"), out);
     fputs(" (", out);
-    md_text(text_of(run, "git_sha"), out);
+    md_text(k3_get_text(run, "git_sha"), out);
     fprintf(
         out, "), %lld ranks, started ",
         (long long)json_integer_value(json_object_get(json_object_get(run, "launch"), "ranks")));
-    md_text(text_of(run, "started_utc"), out);
+    md_text(k3_get_text(run, "started_utc"), out);
     fputs(". Times in us: median over iterations of the slowest rank.\n\n", out);
     if (json_is_true(json_object_get(json_object_get(document, "topology"), "oversubscribed"))) {
         fputs("**More ranks than cores: the times show order, not speed.**\n\n", out);
@@ -300,15 +282,15 @@ static void md_record(const json_t *document, FILE *out)
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *cell = json_array_get(cells, i);
 
-        if (strcmp(text_of(cell, "status"), "ok") != 0) {
+        if (strcmp(k3_get_text(cell, "status"), "ok") != 0) {
             char backend[32];
 
             fputs("- ", out);
             md_text(k3_cell_backend(cell, backend, sizeof(backend)), out);
             fputs(" ", out);
-            md_text(text_of(cell, "status"), out);
+            md_text(k3_get_text(cell, "status"), out);
             fputs(": ", out);
-            md_text(text_of(cell, "reason"), out);
+            md_text(k3_get_text(cell, "reason"), out);
             fputs("\n", out);
         }
         md_pattern(cell, out);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/fields.h"
 #include "bench/report/html_internal.h"
 
 /* The style and the script, from bench/report/page; NUL-terminated. */
@@ -62,38 +63,21 @@ const char *k3_html_us(double us, char text[32])
     return text;
 }
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
-static long long int_of(const json_t *object, const char *name)
-{
-    return (long long)json_integer_value(json_object_get(object, name));
-}
-
 const char *k3_html_label(const json_t *cell, char *text, size_t size)
 {
     const json_t *layout = json_object_get(cell, "layout");
     char          backend[32];
 
     snprintf(text, size, "%s tp%lld dp%lld T%lld%s%s",
-             k3_cell_backend(cell, backend, sizeof(backend)), int_of(layout, "tp"),
-             int_of(layout, "dp"), int_of(json_object_get(cell, "tokens"), "asked"),
+             k3_cell_backend(cell, backend, sizeof(backend)), k3_get_int(layout, "tp"),
+             k3_get_int(layout, "dp"), k3_get_int(json_object_get(cell, "tokens"), "asked"),
              json_is_false(json_object_get(json_object_get(cell, "path"), "fast")) ? " fallback"
                                                                                    : "",
-             strcmp(text_of(cell, "component"), "region") == 0 ? "" : " (part)");
+             strcmp(k3_get_text(cell, "component"), "region") == 0 ? "" : " (part)");
     return text;
 }
 
 /* --- headline -------------------------------------------------------------------------------- */
-
-static bool is_measured(const json_t *cell)
-{
-    return json_is_array(json_object_get(cell, "phases"));
-}
 
 /* The nearest rival of the same work, NULL when there is none. */
 static const json_t *next_best(const json_t *cells, const json_t *best)
@@ -106,7 +90,7 @@ static const json_t *next_best(const json_t *cells, const json_t *best)
     {
         bool moves = !json_is_false(json_object_get(json_object_get(cell, "path"), "moves_rows"));
 
-        if (cell != best && moves && is_measured(cell) && k3_cell_same_group(cell, best) &&
+        if (cell != best && moves && k3_cell_measured(cell) && k3_cell_same_group(cell, best) &&
             k3_cell_median(cell, k3_cell_headline(cell), &us) && us < least) {
             least = us;
             found = cell;
@@ -143,7 +127,7 @@ static void print_headline(const json_t *document, FILE *out)
     fputs("<ul>\n", out);
     json_array_foreach(cells, i, cell)
     {
-        if (is_measured(cell) && k3_cell_is_fastest(cells, cell)) {
+        if (k3_cell_measured(cell) && k3_cell_is_fastest(cells, cell)) {
             say_fastest(cells, cell, out);
             any = true;
         }
@@ -200,8 +184,8 @@ static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
 {
     const json_t *layout = json_object_get(cell, "layout"), *work = json_object_get(cell, "work");
     const json_t *ratio = json_object_get(work, "dispatch_ratio");
-    const char   *status = text_of(cell, "status");
-    const char   *check = text_of(json_object_get(cell, "check"), "state");
+    const char   *status = k3_get_text(cell, "status");
+    const char   *check = k3_get_text(json_object_get(cell, "check"), "state");
     bool          bad = strcmp(status, "failed") == 0 || strcmp(check, "wrong") == 0;
     char          backend[32], text[64];
 
@@ -210,13 +194,13 @@ static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
             : k3_cell_is_fastest(cells, cell) ? " class=best"
                                               : "");
     print_text(k3_cell_backend(cell, backend, sizeof(backend)), "t", out);
-    print_text(text_of(json_object_get(cell, "model"), "name"), "t", out);
-    snprintf(text, sizeof(text), "%lld/%lld/%lld %s", int_of(layout, "tp"), int_of(layout, "dp"),
-             int_of(layout, "ep"),
+    print_text(k3_get_text(json_object_get(cell, "model"), "name"), "t", out);
+    snprintf(text, sizeof(text), "%lld/%lld/%lld %s", k3_get_int(layout, "tp"),
+             k3_get_int(layout, "dp"), k3_get_int(layout, "ep"),
              json_is_true(json_object_get(json_object_get(cell, "path"), "fast")) ? "fast"
                                                                                   : "fallback");
     print_text(text, "t", out);
-    fprintf(out, "<td>%lld</td>", int_of(json_object_get(cell, "tokens"), "asked"));
+    fprintf(out, "<td>%lld</td>", k3_get_int(json_object_get(cell, "tokens"), "asked"));
     if (json_is_number(ratio)) {
         fprintf(out, "<td>%.2f</td>", json_number_value(ratio));
     } else {
@@ -252,7 +236,7 @@ static void print_cells(const json_t *document, size_t number, FILE *out)
     fputs("</tr></thead>\n<tbody>\n", out);
     json_array_foreach(cells, i, cell)
     {
-        if (is_measured(cell)) {
+        if (k3_cell_measured(cell)) {
             print_cell(cells, cell, out);
         }
     }
@@ -275,13 +259,13 @@ static void print_patterns(const json_t *document, FILE *out)
         const json_t *pattern = json_object_get(cell, "pattern");
         char          label[96];
 
-        if (json_is_object(pattern) && strcmp(text_of(pattern, "name"), "none") != 0) {
+        if (json_is_object(pattern) && strcmp(k3_get_text(pattern, "name"), "none") != 0) {
             fputs(any ? "" : "<h2>Who holds a cell back</h2>\n<ul>\n", out);
             any = true;
             fputs("<li>", out);
             k3_html_text(k3_html_label(cell, label, sizeof(label)), out);
             fputs(": ", out);
-            k3_html_text(text_of(pattern, "text"), out);
+            k3_html_text(k3_get_text(pattern, "text"), out);
             fputs("</li>\n", out);
         }
     }
@@ -296,17 +280,17 @@ static void print_refused(const json_t *document, FILE *out)
 
     json_array_foreach(cells, i, cell)
     {
-        if (strcmp(text_of(cell, "status"), "ok") != 0) {
+        if (strcmp(k3_get_text(cell, "status"), "ok") != 0) {
             char label[96];
 
             fputs(any ? "" : "<h2>Refused and failed</h2>\n<ul>\n", out);
             any = true;
             fputs("<li>", out);
-            k3_html_text(text_of(cell, "status"), out);
+            k3_html_text(k3_get_text(cell, "status"), out);
             fputs(": ", out);
             k3_html_text(k3_html_label(cell, label, sizeof(label)), out);
             fputs(": ", out);
-            k3_html_text(text_of(cell, "reason"), out);
+            k3_html_text(k3_get_text(cell, "reason"), out);
             fputs("</li>\n", out);
         }
     }
@@ -364,11 +348,11 @@ static void print_origin(const json_t *document, FILE *out)
     json_array_foreach(json_object_get(run, "options"), i, option)
     {
         fputs("<tr>", out);
-        print_text(text_of(option, "name"), "t", out);
+        print_text(k3_get_text(option, "name"), "t", out);
         fputs("<td class=\"t wrap\">", out);
         print_value(json_object_get(option, "value"), out);
         fputs("</td>", out);
-        print_text(text_of(option, "origin"), "t", out);
+        print_text(k3_get_text(option, "origin"), "t", out);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table>\n</details>\n", out);
@@ -383,11 +367,12 @@ static void print_record(const json_t *document, size_t number, FILE *out)
     size_t        i;
 
     fputs("<section>\n<h1>k3bench: run ", out);
-    k3_html_text(text_of(run, "id"), out);
+    k3_html_text(k3_get_text(run, "id"), out);
     fputs("</h1>\n<p class=soft>", out);
     k3_html_format(out, "%lld ranks on %zu host(s), started %s, k3bench %s (%s)",
-                   int_of(launch, "ranks"), json_array_size(json_object_get(launch, "hosts")),
-                   text_of(run, "started_utc"), text_of(run, "version"), text_of(run, "git_sha"));
+                   k3_get_int(launch, "ranks"), json_array_size(json_object_get(launch, "hosts")),
+                   k3_get_text(run, "started_utc"), k3_get_text(run, "version"),
+                   k3_get_text(run, "git_sha"));
     fputs("</p>\n", out);
     print_headline(document, out);
     print_cells(document, number, out);

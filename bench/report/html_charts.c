@@ -19,11 +19,6 @@ enum {
 
 static const double plot = WIDTH - LEFT - RIGHT;
 
-static bool is_measured(const json_t *cell)
-{
-    return json_is_array(json_object_get(cell, "phases"));
-}
-
 static size_t measured(const json_t *cells)
 {
     const json_t *cell;
@@ -31,7 +26,7 @@ static size_t measured(const json_t *cells)
 
     json_array_foreach(cells, i, cell)
     {
-        n += is_measured(cell);
+        n += k3_cell_measured(cell);
     }
     return n;
 }
@@ -228,7 +223,7 @@ static void phase_rows(const json_t *cells, FILE *out)
           out);
     json_array_foreach(cells, i, cell)
     {
-        if (is_measured(cell)) {
+        if (k3_cell_measured(cell)) {
             fputs("<th>", out);
             k3_html_text(k3_html_label(cell, label, sizeof(label)), out);
             fputs("</th>", out);
@@ -240,7 +235,7 @@ static void phase_rows(const json_t *cells, FILE *out)
 
         json_array_foreach(cells, i, cell)
         {
-            any |= is_measured(cell) && k3_cell_phase(cell, k3_phase_names[p]) != NULL;
+            any |= k3_cell_measured(cell) && k3_cell_phase(cell, k3_phase_names[p]) != NULL;
         }
         if (!any) {
             continue;
@@ -248,7 +243,7 @@ static void phase_rows(const json_t *cells, FILE *out)
         fprintf(out, "<tr><td class=t>%s</td>", k3_phase_names[p]);
         json_array_foreach(cells, i, cell)
         {
-            if (is_measured(cell)) {
+            if (k3_cell_measured(cell)) {
                 bool known = k3_cell_median(cell, k3_phase_names[p], &us);
 
                 fprintf(out, "<td>%s</td>", known ? k3_html_us(us, text) : "");
@@ -271,7 +266,7 @@ void k3_html_phases(const json_t *cells, FILE *out)
     }
     json_array_foreach(cells, i, cell)
     {
-        if (is_measured(cell)) {
+        if (k3_cell_measured(cell)) {
             most = fmax(most, sum_of_parts(cell));
             most = k3_cell_median(cell, k3_cell_headline(cell), &us) ? fmax(most, us) : most;
         }
@@ -291,7 +286,7 @@ void k3_html_phases(const json_t *cells, FILE *out)
     draw_axis(&a, HEAD, bottom, "us", out);
     json_array_foreach(cells, i, cell)
     {
-        if (is_measured(cell)) {
+        if (k3_cell_measured(cell)) {
             double y = HEAD + (double)row++ * ROW + 4.0;
 
             label_row(cell, y + 13.0, out);
@@ -366,7 +361,7 @@ void k3_html_samples(const json_t *cells, FILE *out)
 
     json_array_foreach(cells, i, cell)
     {
-        if (is_measured(cell)) {
+        if (k3_cell_measured(cell)) {
             widen(cell, &low, &high);
         }
     }
@@ -382,7 +377,7 @@ void k3_html_samples(const json_t *cells, FILE *out)
     draw_axis(&a, HEAD, bottom, "us", out);
     json_array_foreach(cells, i, cell)
     {
-        if (is_measured(cell)) {
+        if (k3_cell_measured(cell)) {
             double y = HEAD + (double)row++ * ROW + ROW / 2.0;
 
             label_row(cell, y + 4.0, out);
@@ -425,7 +420,7 @@ static bool same_series(const json_t *a, const json_t *b)
 
 static bool has_point(const json_t *cell, double *us)
 {
-    return is_measured(cell) && rows_asked(cell) > 0.0 &&
+    return k3_cell_measured(cell) && rows_asked(cell) > 0.0 &&
            k3_cell_median(cell, k3_cell_headline(cell), us) && *us > 0.0;
 }
 

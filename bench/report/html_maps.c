@@ -3,24 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/report/fields.h"
 #include "bench/report/html_internal.h"
 #include "harness/base/memory.h"
 
 /* Ranks beyond so many are drawn in blocks of neighbours, so that the page stays small. */
 enum { SIDE = 64, SLOWEST = 12, MAP_LEFT = 46, MAP_TOP = 24, MAP_WIDTH = 360 };
-
-enum {
-    LANE_SRC = 1,
-    LANE_DST,
-    LANE_QP,
-    LANE_KIND,
-    LANE_MESSAGES,
-    LANE_WIRE = 9,
-    LANE_BUSY = 12,
-    LANE_P50,
-    LANE_P99
-};
-enum { WAIT_DST = 1, WAIT_SRC, WAIT_SUM, WAIT_COUNT = 5 };
 
 typedef struct map {
     int     rows, columns;        /* cells drawn */
@@ -28,23 +16,6 @@ typedef struct map {
     double *sum, *weight;         /* [rows][columns]; the value is sum / weight, or sum */
     bool    mean;
 } map_t;
-
-static double number(const json_t *row, int column)
-{
-    return json_number_value(json_array_get(row, (size_t)column));
-}
-
-static const json_t *rows_of(const json_t *cell, const char *name)
-{
-    return json_object_get(json_object_get(cell, name), "rows");
-}
-
-static bool of_phase(const json_t *row, const char *phase)
-{
-    const char *name = json_string_value(json_array_get(row, 0));
-
-    return name != NULL && strcmp(name, phase) == 0;
-}
 
 static int blocks(int n, int *block)
 {
@@ -165,15 +136,18 @@ static void map_waits(const json_t *cell, const char *phase, int ranks, FILE *ou
 {
     const json_t *row;
     char          title[80];
+    k3_waits_t    w;
     map_t         m;
     size_t        i;
 
+    k3_waits_of(cell, &w);
     if (open_map(&m, ranks, ranks, true)) {
-        json_array_foreach(rows_of(cell, "waits"), i, row)
+        json_array_foreach(w.rows, i, row)
         {
-            if (of_phase(row, phase) && number(row, WAIT_DST) != number(row, WAIT_SRC)) {
-                add(&m, number(row, WAIT_DST), number(row, WAIT_SRC), number(row, WAIT_SUM),
-                    number(row, WAIT_COUNT));
+            if (k3_field_is(row, w.phase, phase) &&
+                k3_field_int(row, w.dst) != k3_field_int(row, w.src)) {
+                add(&m, k3_field_number(row, w.dst), k3_field_number(row, w.src),
+                    k3_field_number(row, w.sum_us), k3_field_number(row, w.count));
             }
         }
         snprintf(title, sizeof(title), "Waits of the %s: mean for a signal of another rank", phase);
@@ -184,58 +158,59 @@ static void map_waits(const json_t *cell, const char *phase, int ranks, FILE *ou
 
 /* Lanes by destination (value column per source and destination) or by QP. */
 static void map_lanes(const json_t *cell, const char *phase, int ranks, int columns, bool by_qp,
-                      int value, FILE *out)
+                      bool bytes, FILE *out)
 {
     const json_t *row;
     char          title[96];
+    k3_lanes_t    l;
     map_t         m;
     size_t        i;
 
+    k3_lanes_of(cell, &l);
     if (open_map(&m, ranks, columns, false)) {
-        json_array_foreach(rows_of(cell, "qps"), i, row)
+        json_array_foreach(l.rows, i, row)
         {
-            if (of_phase(row, phase)) {
-                add(&m, number(row, LANE_SRC), number(row, by_qp ? LANE_QP : LANE_DST),
-                    number(row, value), 1.0);
+            if (k3_field_is(row, l.phase, phase)) {
+                add(&m, k3_field_number(row, l.src), k3_field_number(row, by_qp ? l.qp : l.dst),
+                    k3_field_number(row, bytes ? l.bytes_wire : l.busy_us), 1.0);
             }
         }
         snprintf(title, sizeof(title), "Lanes of the %s: %s by source and %s", phase,
-                 value == LANE_WIRE ? "bytes on the wire" : "time with work in flight",
+                 bytes ? "bytes on the wire" : "time with work in flight",
                  by_qp ? "QP" : "destination");
-        draw_map(&m, title, "source", by_qp ? "QP" : "destination", value == LANE_WIRE ? "B" : "us",
-                 out);
+        draw_map(&m, title, "source", by_qp ? "QP" : "destination", bytes ? "B" : "us", out);
     }
     close_map(&m);
 }
 
 /* --- the slowest lanes ----------------------------------------------------------------------- */
 
+typedef struct lane {
+    const json_t *row;
+    double        busy_us;
+} lane_t;
+
 static int by_busy(const void *x, const void *y)
 {
-    const json_t *const *a = x, *const *b = y;
-    double               p = number(*a, LANE_BUSY), q = number(*b, LANE_BUSY);
+    double p = ((const lane_t *)x)->busy_us, q = ((const lane_t *)y)->busy_us;
 
     return (p < q) - (p > q);
 }
 
-static void print_lane(const json_t *row, FILE *out)
+static void print_lane(const k3_lanes_t *l, const json_t *row, FILE *out)
 {
+    const int percentiles[] = {l->p50_us, l->p99_us};
+
     fputs("<tr><td class=t>", out);
-    k3_html_text(json_string_value(json_array_get(row, 0)) != NULL
-                     ? json_string_value(json_array_get(row, 0))
-                     : "",
-                 out);
-    fprintf(out, "</td><td>%.0f</td><td>%.0f</td><td>%.0f</td><td class=t>", number(row, LANE_SRC),
-            number(row, LANE_DST), number(row, LANE_QP));
-    k3_html_text(json_string_value(json_array_get(row, LANE_KIND)) != NULL
-                     ? json_string_value(json_array_get(row, LANE_KIND))
-                     : "",
-                 out);
-    fprintf(out, "</td><td>%.0f</td><td>%.0f</td><td>%.2f</td>", number(row, LANE_MESSAGES),
-            number(row, LANE_WIRE), number(row, LANE_BUSY));
-    for (int column = LANE_P50; column <= LANE_P99; column++) {
-        if (json_is_number(json_array_get(row, (size_t)column))) {
-            fprintf(out, "<td>%.2f</td>", number(row, column));
+    k3_html_text(k3_field_text(row, l->phase), out);
+    fprintf(out, "</td><td>%lld</td><td>%lld</td><td>%lld</td><td class=t>",
+            k3_field_int(row, l->src), k3_field_int(row, l->dst), k3_field_int(row, l->qp));
+    k3_html_text(k3_field_text(row, l->lane), out);
+    fprintf(out, "</td><td>%lld</td><td>%lld</td><td>%.2f</td>", k3_field_int(row, l->messages),
+            k3_field_int(row, l->bytes_wire), k3_field_number(row, l->busy_us));
+    for (int i = 0; i < 2; i++) {
+        if (json_is_number(k3_field(row, percentiles[i]))) {
+            fprintf(out, "<td>%.2f</td>", k3_field_number(row, percentiles[i]));
         } else {
             fputs("<td></td>", out);
         }
@@ -245,15 +220,19 @@ static void print_lane(const json_t *row, FILE *out)
 
 static void list_lanes(const json_t *cell, FILE *out)
 {
-    const json_t *rows = rows_of(cell, "qps"), **sorted = NULL;
-    size_t        n = json_array_size(rows);
-    k3_error_t    err = K3_ERROR_INIT;
+    lane_t    *sorted = NULL;
+    k3_lanes_t l;
+    size_t     n;
+    k3_error_t err = K3_ERROR_INIT;
 
+    k3_lanes_of(cell, &l);
+    n = json_array_size(l.rows);
     if (n == 0 || k3_alloc("lanes", n, sizeof(*sorted), &sorted, &err) != K3_OK) {
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        sorted[i] = json_array_get(rows, i);
+        sorted[i].row = json_array_get(l.rows, i);
+        sorted[i].busy_us = k3_field_number(sorted[i].row, l.busy_us);
     }
     qsort(sorted, n, sizeof(*sorted), by_busy);
     fputs("<h3>Slowest lanes</h3>\n<div class=wide><table class=sort><thead><tr>", out);
@@ -267,7 +246,7 @@ static void list_lanes(const json_t *cell, FILE *out)
     }
     fputs("</tr></thead><tbody>\n", out);
     for (size_t i = 0; i < n && i < SLOWEST; i++) {
-        print_lane(sorted[i], out);
+        print_lane(&l, sorted[i].row, out);
     }
     fprintf(out,
             "</tbody></table></div>\n<p class=soft>%d of %zu lanes, by the time with work in "
@@ -285,7 +264,12 @@ void k3_html_maps(const json_t *cell, FILE *out)
     int  qps = (int)json_integer_value(json_object_get(choices, "qps_per_peer"));
     char label[96];
 
-    if (ranks < 1 || (rows_of(cell, "qps") == NULL && rows_of(cell, "waits") == NULL)) {
+    k3_lanes_t lanes;
+    k3_waits_t waits;
+
+    k3_lanes_of(cell, &lanes);
+    k3_waits_of(cell, &waits);
+    if (ranks < 1 || (lanes.rows == NULL && waits.rows == NULL)) {
         return;
     }
     fputs("<h2>Queue pairs and waits of ", out);
@@ -297,9 +281,9 @@ void k3_html_maps(const json_t *cell, FILE *out)
 
         fputs("<div class=maps>\n", out);
         map_waits(cell, phase, ranks, out);
-        map_lanes(cell, phase, ranks, ranks, false, LANE_WIRE, out);
-        map_lanes(cell, phase, ranks, ranks, false, LANE_BUSY, out);
-        map_lanes(cell, phase, ranks, qps, true, LANE_BUSY, out);
+        map_lanes(cell, phase, ranks, ranks, false, true, out);
+        map_lanes(cell, phase, ranks, ranks, false, false, out);
+        map_lanes(cell, phase, ranks, qps, true, false, out);
         fputs("</div>\n", out);
     }
     list_lanes(cell, out);
