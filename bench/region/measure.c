@@ -47,6 +47,7 @@ static void sampler_free(k3_sampler_t *s)
     k3_free(s->gap);
     k3_free(s->headline_max);
     k3_free(s->scratch);
+    k3_timeline_close(&s->timeline);
     k3_spans_global_close(&s->global);
     k3_verify_close(&s->verify);
 }
@@ -72,7 +73,8 @@ static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error
         k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
         k3_alloc("warm-up samples", K3_WARMUP_MOST, sizeof(double), &out->warmup.samples, err) !=
             K3_OK ||
-        k3_spans_global_open(&s->global, s->options->sync, s->region, s->capacity, err) != K3_OK) {
+        k3_spans_global_open(&s->global, s->options->sync, s->region, s->capacity, err) != K3_OK ||
+        k3_timeline_open(&s->timeline, s->options->sync, err) != K3_OK) {
         return err->status;
     }
     if (s->region->ops->fused != NULL &&
@@ -198,6 +200,13 @@ static bool enough(k3_sampler_t *s, uint64_t n, uint64_t *next_look)
     return target_reached(s, n);
 }
 
+/* Compares the clocks; times of iterations up to n become global. */
+static void place(k3_sampler_t *s, uint64_t n)
+{
+    k3_spans_global_place(&s->global, n);
+    k3_timeline_place(&s->timeline);
+}
+
 static void store(k3_sampler_t *s, uint64_t n, k3_starts_t *starts)
 {
     const k3_spans_t *spans = &s->region->spans;
@@ -207,6 +216,7 @@ static void store(k3_sampler_t *s, uint64_t n, k3_starts_t *starts)
         s->local[p][n] = spans->used[p] ? own_time(s, p) : -1.0;
     }
     k3_spans_global_note(&s->global, spans, n);
+    k3_timeline_note(&s->timeline, spans, n);
     s->headline_max[n] = k3_sampler_headline(s, &late);
     if (s->overlap != NULL) {
         s->overlap[n] = (k3_overlap_us_t){
@@ -273,7 +283,7 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
         next = what_next(s, n, &next_look);
         check_iteration(s, n, next == STOP);
         if (next == COMPARE_CLOCKS) {
-            k3_spans_global_place(&s->global, n);
+            place(s, n);
         }
     } while (next != STOP);
     if (s->options->progress && s->region->world->rank == 0 && isatty(STDERR_FILENO)) {
@@ -302,6 +312,12 @@ static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err
     out->headline = s->headline;
     describe_starts(s, &out->starts);
     k3_trend(s->headline_max, n, s->scratch, &out->trend);
+    if (s->global.stepped) {
+        snprintf(out->timeline.reason, sizeof(out->timeline.reason), "a clock jumped");
+    } else {
+        k3_timeline_collect(&s->timeline, s->region->world, s->headline_max, n, s->headline,
+                            s->scratch, &out->timeline, err);
+    }
     k3_idle_judge(s->headline_max, s->gap, n, s->scratch, &out->idle);
     k3_instrument_judge(s, n, &out->instrument, err);
     for (int p = K3_PHASE_DISPATCH; p < K3_PHASE_COUNT; p++) {
@@ -325,10 +341,10 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
         if (s.trapped.status == K3_OK) {
             forget_warm_up(&s);
             choose_start(&s, out);
-            k3_spans_global_place(&s.global, 0);
+            place(&s, 0);
             region->timed_from = s.payload + 1;
             out->iterations = sample(&s, out);
-            k3_spans_global_place(&s.global, out->iterations);
+            place(&s, out->iterations);
         }
         out->trapped = s.trapped;
     }
@@ -352,6 +368,7 @@ void k3_measurement_free(k3_measurement_t *m)
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
         k3_free(m->phase[p].samples);
     }
+    k3_free(m->timeline.row);
     k3_free(m->masks);
     k3_free(m->lanes);
     k3_free(m->waits);

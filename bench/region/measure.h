@@ -11,6 +11,7 @@
 #include "bench/region/oracle.h"
 #include "bench/region/region.h"
 #include "bench/region/span.h"
+#include "bench/region/timeline.h"
 #include "harness/base/stats.h"
 #include "harness/base/trend.h"
 
@@ -126,7 +127,8 @@ typedef struct k3_measurement {
     double            weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */
 
-    k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */
+    k3_timeline_result_t timeline;
+    k3_overlap_result_t  overlap; /* of engines that overlap dispatch, experts and combine */
 } k3_measurement_t;
 
 /* Collective. A wrong result is not an error: it is in *out. A failure of one rank in the middle of

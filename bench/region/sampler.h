@@ -4,6 +4,7 @@
 
 #include "bench/region/measure.h"
 #include "bench/region/span.h"
+#include "bench/region/timeline.h"
 #include "bench/region/verify.h"
 
 enum { K3_WARMUP_LEAST = 2, K3_WARMUP_MOST = 256 };
@@ -24,6 +25,7 @@ typedef struct k3_sampler {
     double                      timed_us;
     k3_error_t                  trapped; /* a rank has run into the limit of a call */
     k3_spans_global_t           global;
+    k3_timeline_t               timeline;
     double                     *unbooked; /* [capacity] headline times with the accounts off */
     k3_wait_t                  *kept;     /* the waits of all peers, while accounts are off */
 } k3_sampler_t;
