@@ -5,17 +5,63 @@
 
 #include "bench/report/fields.h"
 
+/* A text that was cut ends with a whole character. */
+static void cut_clean(char *text, size_t size)
+{
+    size_t        end = strlen(text), at = end, bytes;
+    unsigned char lead;
+
+    while (at > 0 && end - at < 4 && ((unsigned char)text[at - 1] & 0xc0) == 0x80) {
+        at--;
+    }
+    lead = at > 0 ? (unsigned char)text[at - 1] : 0;
+    bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    if (end + 1 == size && at > 0 && end - at + 1 < bytes) {
+        text[at - 1] = '\0';
+    }
+}
+
 const char *k3_cell_backend(const json_t *cell, char *text, size_t size)
 {
     const char *mode = k3_get_text(cell, "mode");
 
     snprintf(text, size, "%s%s%s", k3_get_text(cell, "backend"), mode[0] != '\0' ? ":" : "", mode);
+    cut_clean(text, size);
+    return text;
+}
+
+const char *k3_cell_label(const json_t *cell, char *text, size_t size)
+{
+    const json_t *layout = json_object_get(cell, "layout");
+    bool          whole = strcmp(k3_get_text(cell, "component"), "region") == 0;
+    char          backend[32], part[24];
+
+    snprintf(part, sizeof(part), " %s", k3_get_text(cell, "component"));
+    snprintf(text, size, "%s tp%lld dp%lld T%lld%s%s",
+             k3_cell_backend(cell, backend, sizeof(backend)), k3_get_int(layout, "tp"),
+             k3_get_int(layout, "dp"), k3_get_int(json_object_get(cell, "tokens"), "asked"),
+             json_is_false(json_object_get(json_object_get(cell, "path"), "fast")) ? " fallback"
+                                                                                   : "",
+             whole ? "" : part);
+    cut_clean(text, size);
     return text;
 }
 
 bool k3_cell_measured(const json_t *cell)
 {
     return json_is_array(json_object_get(cell, "phases"));
+}
+
+size_t k3_cells_measured(const json_t *cells)
+{
+    const json_t *cell;
+    size_t        i, n = 0;
+
+    json_array_foreach(cells, i, cell)
+    {
+        n += k3_cell_measured(cell);
+    }
+    return n;
 }
 
 const json_t *k3_cell_phase(const json_t *cell, const char *name)
@@ -113,4 +159,21 @@ bool k3_cell_is_fastest(const json_t *cells, const json_t *cell)
         rivals++;
     }
     return rivals > 0;
+}
+
+static const char *start_of(const json_t *document)
+{
+    return k3_get_text(json_object_get(document, "run"), "started_utc");
+}
+
+size_t k3_launch_number(json_t *const *documents, size_t count, size_t d)
+{
+    size_t number = 1;
+
+    for (size_t i = 0; i < count; i++) {
+        int order = strcmp(start_of(documents[i]), start_of(documents[d]));
+
+        number += order < 0 || (order == 0 && i < d);
+    }
+    return number;
 }

@@ -9,7 +9,7 @@ static char *page_of(json_t *document)
     size_t size;
     FILE  *file = open_memstream(&text, &size);
 
-    k3_report_html(&document, 1, file);
+    k3_report_html(&document, 1, 1, file);
     fclose(file);
     return text;
 }
