@@ -38,6 +38,7 @@ static void print_details(const json_t *document, size_t cells, FILE *out)
         return;
     }
     fputs("<h2>Cell by cell</h2>\n", out);
+    k3_phase_colours(out);
     json_array_foreach(list, i, cell)
     {
         if (k3_cell_measured(cell)) {

@@ -145,6 +145,28 @@ static void number_rows(const json_t *rows, FILE *out)
     }
 }
 
+/* Where nothing could be judged there is nothing to draw. */
+static void print_reasons(const json_t *rows, FILE *out)
+{
+    const json_t *row;
+    size_t        i;
+
+    fputs("<ul>\n", out);
+    json_array_foreach(rows, i, row)
+    {
+        fputs("<li>", out);
+        k3_html_text(k3_get_text(row, "backend"), out);
+        fputs(", ", out);
+        k3_html_text(k3_get_text(row, "work"), out);
+        fputs(": ", out);
+        k3_html_text(k3_get_text(row, "verdict"), out);
+        fputs(": ", out);
+        k3_html_text(k3_get_text(row, "reason"), out);
+        fputs("</li>\n", out);
+    }
+    fputs("</ul>\n", out);
+}
+
 static void print_verdicts(const json_t *document, bool sides, FILE *out)
 {
     const json_t *rows = json_object_get(document, "cells"), *row;
@@ -164,6 +186,10 @@ static void print_verdicts(const json_t *document, bool sides, FILE *out)
           out);
     k3_html_text(k3_get_text(document, "method"), out);
     fputs(".</p>\n", out);
+    if (n == 0) {
+        print_reasons(rows, out);
+        return;
+    }
     k3_picture_open("comparison", K3_PICTURE_WIDTH, bottom + K3_PICTURE_FOOT,
                     "shift of each cell against its base", out);
     draw_scale(most, floor, bottom, out);

@@ -178,7 +178,7 @@ static void draw_map(const map_t *m, const char *phase, FILE *out)
 {
     double low, high;
     int    size = m->columns > 32 || m->rows > 32 ? 10 : 22, width, height;
-    char   title[128];
+    char   title[128], a[32], b[32];
 
     range_of(m, &low, &high);
     if (high <= 0.0) {
@@ -193,9 +193,8 @@ static void draw_map(const map_t *m, const char *phase, FILE *out)
             "data-columns=\"%s\" data-unit=\"%s\">\n<h4>%s</h4>\n",
             size, MAP_LEFT, MAP_TOP, m->of->row, m->of->column, m->of->unit, title);
     k3_picture_open(m->of->kind, width, height, title, out);
-    fprintf(out,
-            "<text class=\"soft\" x=\"0\" y=\"12\">%s across, %s down; %.3g to %.3g %s</text>\n",
-            m->of->column, m->of->row, low, high, m->of->unit);
+    fprintf(out, "<text class=\"soft\" x=\"0\" y=\"12\">%s across, %s down; %s to %s %s</text>\n",
+            m->of->column, m->of->row, k3_html_us(low, a), k3_html_us(high, b), m->of->unit);
     draw_levels(m, low, high, size, out);
     draw_ticks(m, size, height, out);
     k3_picture_numbers(out);
@@ -250,6 +249,20 @@ static void map_lanes(const k3_lanes_t *l, const map_kind_t *kind, const char *p
     close_map(&m);
 }
 
+/* QPs in use: many exist that a cell does not need. */
+static long long count_qps(const k3_lanes_t *l)
+{
+    const json_t *row;
+    long long     most = -1;
+    size_t        i;
+
+    json_array_foreach(l->rows, i, row)
+    {
+        most = k3_field_int(row, l->qp) > most ? k3_field_int(row, l->qp) : most;
+    }
+    return most < MOST ? most + 1 : MOST;
+}
+
 static void maps_of_phase(const json_t *cell, const char *phase, int side, FILE *out)
 {
     static const map_kind_t kinds[] = {
@@ -259,7 +272,6 @@ static void maps_of_phase(const json_t *cell, const char *phase, int side, FILE 
         {"qp-busy", "longest time that a lane had work in flight", "source", "QP", "us", MAX},
     };
     long long  ranks = k3_get_int(json_object_get(cell, "layout"), "tp");
-    long long  qps = k3_get_int(json_object_get(cell, "choices"), "qps_per_peer");
     k3_lanes_t lanes;
     k3_waits_t waits;
 
@@ -267,7 +279,7 @@ static void maps_of_phase(const json_t *cell, const char *phase, int side, FILE 
     k3_waits_of(cell, &waits);
     fputs("<div class=maps>\n", out);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-        map_lanes(&lanes, &kinds[k], phase, ranks, k < 2 ? ranks : qps, side, out);
+        map_lanes(&lanes, &kinds[k], phase, ranks, k < 2 ? ranks : count_qps(&lanes), side, out);
     }
     map_waits(&waits, phase, ranks, side, out);
     fputs("</div>\n", out);

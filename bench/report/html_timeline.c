@@ -107,16 +107,16 @@ static size_t extent(const timeline_t *t, double *end)
 
 static void say_which(const timeline_t *t, const json_t *cell, FILE *out)
 {
-    char label[96];
+    char label[96], text[32];
 
     fputs("<h3>One iteration of ", out);
     k3_html_text(k3_cell_label(cell, label, sizeof(label)), out);
     fputs("</h3>\n<p class=soft>", out);
-    k3_html_format(out,
-                   "Iteration %lld, %.4g us (%s). Global clock, each time known to +-%.3g us. %s",
-                   k3_get_int(t->table, "iteration"), k3_get_number(t->table, "headline_us"),
-                   k3_get_text(t->table, "chosen"), k3_get_number(t->table, "clock_error_us"),
-                   t->step > 1 ? "Some of the ranks, evenly spread." : "");
+    k3_html_format(
+        out, "Iteration %lld, %s us (%s). Global clock, each time known to +-%.3g us. %s",
+        k3_get_int(t->table, "iteration"), k3_html_us(k3_get_number(t->table, "headline_us"), text),
+        k3_get_text(t->table, "chosen"), k3_get_number(t->table, "clock_error_us"),
+        t->step > 1 ? "Some of the ranks, evenly spread." : "");
     fputs("</p>\n", out);
 }
 
@@ -144,7 +144,6 @@ void k3_html_timeline(const json_t *cell, int ranks, FILE *out)
     bottom = TOP + (double)n * ROW;
     a = k3_axis_linear(end, LEFT, K3_PICTURE_WIDTH - K3_PICTURE_RIGHT);
     say_which(&t, cell, out);
-    k3_phase_colours(out);
     k3_picture_open("timeline", K3_PICTURE_WIDTH, bottom + K3_PICTURE_FOOT,
                     "one iteration over the ranks", out);
     k3_axis_bottom(&a, TOP, bottom, "us", out);

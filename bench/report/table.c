@@ -315,7 +315,12 @@ enum { NOTE_INDENT = 17, NOTE = LINE - NOTE_INDENT };
 
 static notes_t start_notes(const char *name, FILE *out)
 {
-    return (notes_t){out, fprintf(out, "  %-14s ", name)};
+    int at = fprintf(out, "  %-14s ", name);
+
+    if (at > NOTE_INDENT) { /* a longer name has a line of its own */
+        at = fprintf(out, "\n%*s", NOTE_INDENT, "") - 1;
+    }
+    return (notes_t){out, at};
 }
 
 __attribute__((format(printf, 2, 3))) static void note(notes_t *n, const char *format, ...)

@@ -7,7 +7,7 @@ const numberOrText = (cell) => {
   return text.trim() === '' ? '' : Number.isNaN(number) ? text : number;
 };
 
-const compare = (x, y) => typeof x === 'number' && typeof y === 'number' ? x - y : String(x).localeCompare(String(y));
+const compare = (x, y) => typeof x === typeof y ? (x > y) - (x < y) : (String(x) > String(y)) - (String(x) < String(y));
 
 function sortBy(table, head) {
   const down = head.getAttribute('aria-sort') === 'ascending', column = head.cellIndex, body = table.tBodies[0];
