@@ -19,7 +19,7 @@ while read -r name; do unset "$name"; done < <(compgen -e | grep -E '^(K3BENCH_|
 
 # A runaway process ends itself; the address sanitizer needs terabytes of addresses.
 grep -q __asan_init "$k3bench" && sanitized=1 || sanitized=0
-[ "$sanitized" = 1 ] || ulimit -v 20000000
+[ "$sanitized" = 1 ] || ulimit -Sv 20000000
 ulimit -c 0
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/k3bench-cli.XXXXXX")

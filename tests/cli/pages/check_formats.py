@@ -23,7 +23,7 @@ def expect(what, holds, seen=None):
 
 
 def near(a, b):
-    return a == b or (a is not None and b is not None and abs(a - b) <= 2e-9 * abs(b))
+    return a == b or (a is not None and b is not None and abs(a - b) <= 1e-8 * abs(b))
 
 
 def cells_of(records):
