@@ -14,6 +14,7 @@
 #include "bench/report/record.h"
 #include "bench/report/table.h"
 #include "harness/base/log.h"
+#include "harness/base/terminal.h"
 #include "harness/mpi/watchdog.h"
 #include "harness/record/document.h"
 
@@ -79,7 +80,7 @@ static k3_status_t parse_measure(run_t *run, k3_error_t *err)
         return err->status;
     }
     run->measure.check = (k3_check_mode_t)check;
-    run->measure.progress = progress == 0;
+    run->measure.progress.shown = progress == 0 && k3_terminal_watched();
     run->format = (k3_output_format_t)format;
     return K3_OK;
 }
@@ -449,6 +450,7 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
 {
     run->cells = json_array();
     run->alone = run->requests.count == 1;
+    run->measure.progress.cells = run->requests.count;
     if (k3_fabric_open(&run->world, &run->fabric, err) != K3_OK) {
         return k3_world_agree(&run->world, err);
     }
@@ -457,6 +459,7 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
         return err->status;
     }
     for (size_t i = 0; i < run->requests.count && err->status == K3_OK; i++) {
+        run->measure.progress.cell = i + 1;
         run_cell(run, &run->requests.items[(i + run->rotate) % run->requests.count], err);
     }
     if (run->world.rank == 0 && err->status == K3_OK) {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/region/collect.h"
 #include "bench/region/sampler.h"
@@ -129,11 +128,37 @@ double k3_sampler_headline(k3_sampler_t *s, double *late_us)
     return all[0];
 }
 
-void k3_sampler_progress(const k3_sampler_t *s, const char *what, uint64_t n, double us)
+/* Not more often than a reader can follow; a summary of many samples takes its time. */
+void k3_sampler_progress(k3_sampler_t *s, bool warm_up, uint64_t n)
 {
-    if (s->options->progress && s->region->world->rank == 0 && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K%s  %s %llu  last %.1f us", s->region->cell->profile->name, what,
-                (unsigned long long)n, us);
+    const double        pause_us = 250e3;
+    k3_progress_state_t state = {
+        .name = s->region->cell->profile->name, .warm_up = warm_up, .n = n};
+    uint64_t now = k3_clock_now();
+    char     text[120];
+
+    if (!s->options->progress.shown || s->region->world->rank != 0 ||
+        (s->shown_at != 0 && k3_clock_us(now - s->shown_at) < pause_us)) {
+        return;
+    }
+    s->shown_at = now;
+    if (!warm_up) {
+        k3_summarize(s->headline_max, n, s->scratch, &state.summary);
+        state.iters = s->options->iters;
+        state.elapsed_us = k3_clock_us(now - s->timed_begin);
+        state.timed_us = s->timed_us;
+        state.limit_us = s->options->max_seconds * 1e6;
+        state.target = s->options->ci_target / 100.0;
+    }
+    fprintf(stderr, "\r\033[K%s",
+            k3_progress_text(&s->options->progress, &state, text, sizeof(text)));
+    fflush(stderr);
+}
+
+static void wipe_progress(const k3_sampler_t *s)
+{
+    if (s->shown_at != 0) {
+        fprintf(stderr, "\r\033[K");
         fflush(stderr);
     }
 }
@@ -266,6 +291,7 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
     uint64_t n = 0, next_look = ITERATIONS_MIN;
     int      next;
 
+    s->timed_begin = k3_clock_now();
     do {
         uint64_t calls;
 
@@ -279,16 +305,14 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
             break;
         }
         store(s, n++, &out->starts);
-        k3_sampler_progress(s, "iteration", n, s->headline_max[n - 1]);
+        k3_sampler_progress(s, false, n);
         next = what_next(s, n, &next_look);
         check_iteration(s, n, next == STOP);
         if (next == COMPARE_CLOCKS) {
             place(s, n);
         }
     } while (next != STOP);
-    if (s->options->progress && s->region->world->rank == 0 && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K");
-    }
+    wipe_progress(s);
     return n;
 }
 

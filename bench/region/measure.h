@@ -9,6 +9,7 @@
 #include "bench/plan/traffic.h"
 #include "bench/region/idle.h"
 #include "bench/region/oracle.h"
+#include "bench/region/progress.h"
 #include "bench/region/region.h"
 #include "bench/region/span.h"
 #include "bench/region/timeline.h"
@@ -23,9 +24,9 @@ typedef struct k3_measure_options {
     uint64_t        iters;       /* 0: until the target or the time limit */
     double          ci_target;   /* half width of the median's interval over the median, percent */
     double          max_seconds; /* of timed iterations, checks not counted; used when iters is 0 */
-    bool            progress;    /* one line on a terminal, rank 0 */
-    bool            accounting;  /* of the queue pairs, as the region was made */
-    k3_sync_t      *sync;        /* the global clock; NULL: no spans */
+    k3_progress_t   progress;
+    bool            accounting;    /* of the queue pairs, as the region was made */
+    k3_sync_t      *sync;          /* the global clock; NULL: no spans */
     const char     *start_reason;  /* why iterations begin as they do; for the record */
     bool            may_fall_back; /* to a barrier, when many common starts are missed */
 } k3_measure_options_t;
