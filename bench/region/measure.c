@@ -312,7 +312,6 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
             place(s, n);
         }
     } while (next != STOP);
-    wipe_progress(s);
     return n;
 }
 
@@ -380,6 +379,7 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
             judge(&s, out, err);
         }
     }
+    wipe_progress(&s);
     sampler_free(&s);
     if (err->status != K3_OK) {
         k3_measurement_free(out);
