@@ -3,7 +3,7 @@
 # and each picture of it as a file of its own. With --measure it makes the records first.
 #   scripts/gallery.sh K3BENCH [--measure]
 set -euo pipefail
-k3bench=$(realpath "${1:?usage: scripts/gallery.sh K3BENCH [--measure]}")
+k3bench=$(realpath --relative-to="$(dirname "$0")/.." "${1:?usage: scripts/gallery.sh K3BENCH [--measure]}")
 cd "$(dirname "$0")/.."
 out=results/examples
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

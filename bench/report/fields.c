@@ -109,3 +109,18 @@ void k3_waits_of(const json_t *cell, k3_waits_t *w)
         .count = k3_column(table, "count"),
     };
 }
+
+const json_t *k3_lanes_slowest(const k3_lanes_t *l)
+{
+    const json_t *worst = NULL, *row;
+    size_t        i;
+
+    json_array_foreach(l->rows, i, row)
+    {
+        if (worst == NULL ||
+            k3_field_number(row, l->busy_us) > k3_field_number(worst, l->busy_us)) {
+            worst = row;
+        }
+    }
+    return worst;
+}

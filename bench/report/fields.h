@@ -34,4 +34,7 @@ typedef struct k3_waits {
 void k3_lanes_of(const json_t *cell, k3_lanes_t *lanes);
 void k3_waits_of(const json_t *cell, k3_waits_t *waits);
 
+/* The lane with work in flight longest: the last one to finish is only the last one posted. NULL: none. */
+const json_t *k3_lanes_slowest(const k3_lanes_t *lanes);
+
 #endif

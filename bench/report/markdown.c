@@ -208,21 +208,6 @@ static void put_phases(const json_t *cells, size_t most, FILE *out)
     unfold(out);
 }
 
-static const json_t *slowest_lane(const k3_lanes_t *l)
-{
-    const json_t *worst = NULL, *row;
-    size_t        i;
-
-    json_array_foreach(l->rows, i, row)
-    {
-        if (worst == NULL ||
-            k3_field_number(row, l->busy_us) > k3_field_number(worst, l->busy_us)) {
-            worst = row;
-        }
-    }
-    return worst;
-}
-
 static void put_lanes(const json_t *cells, size_t most, FILE *out)
 {
     char label[96];
@@ -237,7 +222,7 @@ static void put_lanes(const json_t *cells, size_t most, FILE *out)
         k3_lanes_t    l;
 
         k3_lanes_of(cell, &l);
-        worst = slowest_lane(&l);
+        worst = k3_lanes_slowest(&l);
         if (worst == NULL) {
             continue;
         }

@@ -289,22 +289,6 @@ static void print_cell(const columns_t *columns, const json_t *cell, bool fastes
 
 /* --- below the table ------------------------------------------------------------------------- */
 
-/* The lane with work in flight longest: the last one to finish is only the last one posted. */
-static const json_t *slowest_lane(const k3_lanes_t *lanes)
-{
-    const json_t *worst = NULL, *row;
-    size_t        i;
-
-    json_array_foreach(lanes->rows, i, row)
-    {
-        if (worst == NULL ||
-            k3_field_number(row, lanes->busy_us) > k3_field_number(worst, lanes->busy_us)) {
-            worst = row;
-        }
-    }
-    return worst;
-}
-
 /* Statements about one cell below its name, on as many lines as they need. */
 typedef struct notes {
     FILE *out;
@@ -347,7 +331,7 @@ static void note_slowest(notes_t *n, const json_t *cell)
     char          spread[64] = "";
 
     k3_lanes_of(cell, &lanes);
-    worst = slowest_lane(&lanes);
+    worst = k3_lanes_slowest(&lanes);
     note(n, "slowest rank %lld",
          k3_get_int(k3_cell_phase(cell, k3_cell_headline(cell)), "slowest_rank"));
     if (worst == NULL) {

@@ -75,6 +75,19 @@ expect_refused 2 'format' 'html'
 single report a.json -- -o x.html
 expect_refused 2 'one side'
 
+# A progress line where somebody watches, and silence else.
+launch 2 run --model tiny --backend mooncake,null --iters 200
+expect_no_text err 'cell 1/2'
+if command -v script >/dev/null; then
+    watched() { # OPTIONS...
+        script -qec "mpirun --oversubscribe -n 2 $k3bench run --model tiny --backend mooncake,null --iters 200 $*" typescript </dev/null >/dev/null
+    }
+    watched --progress auto
+    expect_text typescript 'cell 1/2 [a-z]+: (warm-up|iteration) [0-9]+' 'cell 2/2 '
+    watched --progress off
+    expect_no_text typescript 'cell 1/2'
+fi
+
 # Strangers: nothing runs, nothing breaks a format.
 check "a hostile record" python3 "$pages/records.py" hostile a.json stranger.json
 write_all hostile stranger.json
