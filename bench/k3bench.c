@@ -7,10 +7,11 @@
 #include "bench/commands/version.h"
 #include "harness/base/log.h"
 
-const k3_command_t *const k3_commands[] = {
-    &k3_command_run,     &k3_command_plan, &k3_command_sweep,
-    &k3_command_compare, &k3_command_gate, &k3_command_report,
-    &k3_command_doctor,  &k3_command_list, NULL};
+const k3_command_t *const k3_commands[] = {&k3_command_run,    &k3_command_plan,
+                                           &k3_command_sweep,  &k3_command_compare,
+                                           &k3_command_gate,   &k3_command_report,
+                                           &k3_command_doctor, &k3_command_list,
+                                           &k3_command_help,   NULL};
 
 static void usage(FILE *out)
 {
@@ -18,7 +19,9 @@ static void usage(FILE *out)
     for (int i = 0; k3_commands[i] != NULL; i++) {
         fprintf(out, "  %-8s %s\n", k3_commands[i]->name, k3_commands[i]->what);
     }
-    fprintf(out, "\nk3bench COMMAND --help lists the options; k3bench --version the libraries.\n");
+    fprintf(out, "\nk3bench COMMAND --help lists the options; k3bench help the questions of "
+                 "method; k3bench\n"
+                 "--version the libraries.\n");
 }
 
 static int unknown(const char *name)

@@ -13,7 +13,8 @@ typedef enum k3_command_id {
     K3_COMMAND_COMPARE = 1u << 4,
     K3_COMMAND_GATE = 1u << 6,
     K3_COMMAND_DOCTOR = 1u << 7,
-    K3_COMMAND_SWEEP = 1u << 8
+    K3_COMMAND_SWEEP = 1u << 8,
+    K3_COMMAND_HELP = 1u << 10
 } k3_command_id_t;
 
 typedef struct k3_command {
@@ -30,7 +31,7 @@ typedef struct k3_command {
 extern const k3_command_t *const k3_commands[]; /* NULL at the end */
 
 extern const k3_command_t k3_command_run, k3_command_plan, k3_command_sweep, k3_command_compare,
-    k3_command_gate, k3_command_report, k3_command_doctor, k3_command_list;
+    k3_command_gate, k3_command_report, k3_command_doctor, k3_command_list, k3_command_help;
 
 /* The one option table. */
 extern const k3_option_def_t k3_option_defs[];

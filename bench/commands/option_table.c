@@ -177,10 +177,15 @@ const k3_option_def_t k3_option_defs[] = {
      "measure this machine and write results/local/machine.ini, the machine file `local`",
      K3_COMMAND_DOCTOR},
     {"output", "FILE", NULL,
-     "report: FILE.html, FILE.md or FILE.csv; compare, gate: FILE.md or FILE.json: by the ending "
-     "(-o "
-     "FILE)",
+     "what it is follows from the ending (-o FILE). report: .html a page with pictures, .md "
+     "Markdown\n"
+     "for one comment, .csv a row for each cell and phase, .json the records in one document,\n"
+     ".trace.json for Perfetto, .prom OpenMetrics; compare, gate: .md, .json",
      K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE},
+    {"format", "text|json|csv", "text",
+     "what is printed: the table, the record, a row for each cell and phase",
+     R | K3_COMMAND_REPORT},
+    {"lanes", NULL, "off", "CSV with a row for each queue pair instead", K3_COMMAND_REPORT},
     /* comparing */
     {"floor", "PCT", "3", "a shift of the median below PCT percent is no finding",
      K3_COMMAND_COMPARE | K3_COMMAND_GATE},

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/report/outputs.h"
 #include "bench/report/record.h"
 #include "harness/record/brief.h"
 #include "harness/record/document.h"
@@ -194,6 +195,44 @@ k3_status_t k3_records_read(k3_records_t *records, const char *path, json_t **do
         json_decref(*document_p);
         *document_p = NULL;
     }
+    return err->status;
+}
+
+static bool is_merged(const json_t *document)
+{
+    const char *schema = json_string_value(json_object_get(document, "schema"));
+
+    return schema != NULL && strcmp(schema, K3_MERGED_SCHEMA) == 0;
+}
+
+k3_status_t k3_records_read_all(k3_records_t *records, const char *path, json_t *list,
+                                k3_error_t *err)
+{
+    json_t       *document = NULL, *one = NULL, *record;
+    const json_t *all;
+    size_t        i;
+
+    if (k3_document_read(path, &document, err) != K3_OK) {
+        return err->status;
+    }
+    one = json_array();
+    if (!is_merged(document)) {
+        json_array_append(one, document);
+    }
+    all = is_merged(document) ? json_object_get(document, "records") : one;
+    if (json_array_size(all) == 0) {
+        k3_fail(err, K3_ERR_IO, "%s: it holds no records", path);
+    }
+    json_array_foreach(all, i, record)
+    {
+        if (check_record(path, record, err) != K3_OK ||
+            k3_records_note(records, path, record, err) != K3_OK) {
+            break;
+        }
+        json_array_append(list, record);
+    }
+    json_decref(one);
+    json_decref(document);
     return err->status;
 }
 

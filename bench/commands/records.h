@@ -16,6 +16,10 @@ typedef struct k3_records {
 k3_status_t k3_records_read(k3_records_t *records, const char *path, json_t **document_p,
                             k3_error_t *err);
 
+/* The records of a file, appended to `list`: one, or those of a merged document (report -o X.json). */
+k3_status_t k3_records_read_all(k3_records_t *records, const char *path, json_t *list,
+                                k3_error_t *err);
+
 /* For many files at a time: reads what comparisons and the index of a history ask for, of each cell what
  * it is, how it ended and the median of one phase (NULL: of those that a cell is judged by). Several threads
  * may do so; k3_records_note then refuses a launch that was read before. */

@@ -1,85 +1,60 @@
-/* k3bench report: records to a table, HTML, Markdown or CSV. */
-#include <errno.h>
-#include <stdlib.h>
+/* k3bench report: records to a table, or to a file whose ending says what it is. */
 #include <string.h>
 #include <unistd.h>
 
 #include "bench/commands/command.h"
 #include "bench/commands/records.h"
-#include "bench/report/files.h"
-#include "bench/report/html.h"
-#include "bench/report/table.h"
+#include "bench/report/outputs.h"
 #include "harness/base/memory.h"
-#include "harness/record/document.h"
 
-typedef struct records {
-    json_t *const *documents;
-    size_t         count;
-} records_t;
-
-static int fill_csv(FILE *file, const void *arg)
+static k3_status_t read_records(const k3_options_t *options, json_t *records, size_t *first,
+                                k3_error_t *err)
 {
-    const records_t *r = arg;
-
-    k3_report_csv(r->documents, r->count, file);
-    return 0;
-}
-
-static int fill_markdown(FILE *file, const void *arg)
-{
-    const records_t *r = arg;
-
-    k3_report_markdown(r->documents, r->count, file);
-    return 0;
-}
-
-static int fill_html(FILE *file, const void *arg)
-{
-    const records_t *r = arg;
-
-    k3_report_html(r->documents, r->count, file);
-    return 0;
-}
-
-static k3_status_t write_file(const char *path, json_t *const *documents, size_t count,
-                              k3_error_t *err)
-{
-    const char *ending = strrchr(path, '.');
-    records_t   records = {documents, count};
-
-    if (ending != NULL && strcmp(ending, ".csv") == 0) {
-        return k3_file_write(path, fill_csv, &records, err);
-    }
-    if (ending != NULL && strcmp(ending, ".md") == 0) {
-        return k3_file_write(path, fill_markdown, &records, err);
-    }
-    if (ending != NULL && strcmp(ending, ".html") == 0) {
-        return k3_file_write(path, fill_html, &records, err);
-    }
-    return k3_fail(err, K3_ERR_USAGE, "output: \"%s\" ends in none of .html, .md, .csv", path);
-}
-
-static k3_status_t report_all(const k3_options_t *options, json_t **documents, size_t count,
-                              k3_error_t *err)
-{
-    const char *output = k3_options_get(options, "output");
-
+    size_t       count = k3_options_positional_count(options), base;
+    bool         parted;
     k3_records_t read = {0};
 
+    base = k3_options_first_group(options, &parted);
+    if (count == 0 || (parted && (base == 0 || base == count))) {
+        return k3_fail(err, K3_ERR_USAGE, "report: %s",
+                       count == 0 ? "no record given" : "no record on one side of --");
+    }
     for (size_t i = 0; i < count && err->status == K3_OK; i++) {
-        k3_records_read(&read, k3_options_positional(options, i), &documents[i], err);
+        *first = i == base ? json_array_size(records) : *first;
+        k3_records_read_all(&read, k3_options_positional(options, i), records, err);
+    }
+    if (!parted) {
+        *first = json_array_size(records);
     }
     k3_records_close(&read);
-    if (err->status != K3_OK) {
+    return err->status;
+}
+
+static k3_status_t print(const k3_options_t *options, json_t *records, size_t first,
+                         k3_error_t *err)
+{
+    const char *path = k3_options_get(options, "output");
+    size_t      format, count = json_array_size(records);
+    json_t    **documents = NULL;
+    k3_output_t output = {.count = count, .first = first};
+
+    if (k3_parse_name("format", k3_options_get(options, "format"), k3_output_format_names, &format,
+                      err) != K3_OK ||
+        k3_alloc("records", count, sizeof(json_t *), &documents, err) != K3_OK) {
         return err->status;
     }
-    if (output != NULL) {
-        return write_file(output, documents, count, err);
-    }
     for (size_t i = 0; i < count; i++) {
-        k3_table_print(documents[i], stdout, isatty(STDOUT_FILENO));
+        documents[i] = json_array_get(records, i);
     }
-    return K3_OK;
+    output.documents = documents;
+    output.lanes = strcmp(k3_options_get(options, "lanes"), "on") == 0;
+    if (path != NULL) {
+        k3_output_write(&output, path, err);
+    } else {
+        k3_output_print(&output, (k3_output_format_t)format, isatty(STDOUT_FILENO), err);
+    }
+    k3_free(documents);
+    return err->status;
 }
 
 static int run_report(int argc, char **argv)
@@ -87,23 +62,18 @@ static int run_report(int argc, char **argv)
     k3_error_t    err = K3_ERROR_INIT;
     k3_options_t *options = NULL;
     int           help = 0;
-    json_t      **documents;
-    size_t        count;
+    size_t        first = 0;
+    json_t       *records;
 
     if (k3_command_options(&k3_command_report, argc, argv, &options, &help, &err) != K3_OK ||
         help) {
         return k3_command_end(&err);
     }
-    count = k3_options_positional_count(options);
-    if (count == 0) {
-        k3_fail(&err, K3_ERR_USAGE, "report: no record given");
-    } else if (k3_alloc("records", count, sizeof(json_t *), &documents, &err) == K3_OK) {
-        report_all(options, documents, count, &err);
-        for (size_t i = 0; i < count; i++) {
-            json_decref(documents[i]);
-        }
-        k3_free(documents);
+    records = json_array();
+    if (read_records(options, records, &first, &err) == K3_OK) {
+        print(options, records, first, &err);
     }
+    json_decref(records);
     k3_options_free(options);
     return k3_command_end(&err);
 }
@@ -111,8 +81,9 @@ static int run_report(int argc, char **argv)
 const k3_command_t k3_command_report = {
     .id = K3_COMMAND_REPORT,
     .name = "report",
-    .usage = "RECORD... [-o FILE.html|FILE.md|FILE.csv]",
-    .what = "records as a table, a page with pictures (HTML), Markdown or CSV",
+    .usage = "RECORD... [-o FILE]   or   BASE... -- NEW... [-o FILE]",
+    .what = "records as a table, a page with pictures, Markdown, CSV, a trace or metrics",
     .files = true,
+    .groups = true,
     .run = run_report,
 };

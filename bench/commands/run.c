@@ -14,9 +14,11 @@
 #include "bench/region/dump.h"
 #include "bench/region/measure.h"
 #include "bench/report/limits.h"
+#include "bench/report/outputs.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"
 #include "harness/base/log.h"
+#include "harness/base/terminal.h"
 #include "harness/mpi/watchdog.h"
 #include "harness/record/document.h"
 
@@ -33,6 +35,7 @@ typedef struct run {
     size_t               start;       /* of iterations, as asked: auto, round, barrier */
     uint64_t             rotate;      /* cells that are executed after all others */
     json_t              *cells;       /* rank 0 */
+    k3_output_format_t   format;      /* of what is printed */
     bool                 alone;       /* one cell: its refusal ends the command */
     bool                 rdma;        /* queue pairs between nodes must be carried by RDMA */
     bool                 wrong;       /* a cell failed */
@@ -60,13 +63,15 @@ static k3_status_t parse_measure(run_t *run, k3_error_t *err)
 {
     const char              *iters = k3_options_get(run->options, "iters");
     static const char *const starts[] = {"auto", "round", "barrier", NULL};
-    size_t                   check, progress;
+    size_t                   check, progress, format;
     static const char *const progress_names[] = {"auto", "off", NULL};
 
     if (k3_parse_name("check", k3_options_get(run->options, "check"), k3_check_mode_names, &check,
                       err) != K3_OK ||
         k3_parse_name("progress", k3_options_get(run->options, "progress"), progress_names,
                       &progress, err) != K3_OK ||
+        k3_parse_name("format", k3_options_get(run->options, "format"), k3_output_format_names,
+                      &format, err) != K3_OK ||
         k3_parse_u64("rotate", k3_options_get(run->options, "rotate"), 0, UINT32_MAX, &run->rotate,
                      err) != K3_OK ||
         k3_parse_name("sync", k3_options_get(run->options, "sync"), starts, &run->start, err) !=
@@ -82,7 +87,8 @@ static k3_status_t parse_measure(run_t *run, k3_error_t *err)
         return err->status;
     }
     run->measure.check = (k3_check_mode_t)check;
-    run->measure.progress = progress == 0;
+    run->measure.progress.shown = progress == 0 && k3_terminal_watched();
+    run->format = (k3_output_format_t)format;
     return K3_OK;
 }
 
@@ -159,6 +165,10 @@ static k3_status_t choose_out(run_t *run, k3_error_t *err)
 
     k3_run_id(run->run_id);
     k3_utc_now(run->started);
+    if (out != NULL && strcmp(out, "-") == 0 && run->format != K3_OUTPUT_TEXT) {
+        return k3_fail(err, K3_ERR_USAGE, "out -, format %s: both write to standard output",
+                       k3_output_format_names[run->format]);
+    }
     if (out != NULL && out[0] == '\0') {
         return k3_fail(err, K3_ERR_USAGE, "out: the text is empty");
     }
@@ -517,6 +527,7 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
 {
     run->cells = json_array();
     run->alone = run->requests.count == 1;
+    run->measure.progress.cells = run->requests.count;
     if (k3_fabric_open(&run->world, &run->fabric, err) != K3_OK) {
         return k3_world_agree(&run->world, err);
     }
@@ -525,6 +536,7 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
         return err->status;
     }
     for (size_t i = 0; i < run->requests.count && err->status == K3_OK; i++) {
+        run->measure.progress.cell = i + 1;
         run_cell(run, &run->requests.items[(i + run->rotate) % run->requests.count], err);
     }
     if (run->world.rank == 0 && err->status == K3_OK) {
@@ -542,6 +554,26 @@ static k3_status_t refuse_all(const run_t *run, k3_error_t *err)
     return k3_world_agree(&run->world, err);
 }
 
+/* Rank 0. What is not the table goes to standard output alone. */
+static k3_status_t show(const run_t *run, json_t *document, k3_error_t *err)
+{
+    bool        to_stdout = strcmp(run->out, "-") == 0;
+    k3_output_t output = {.documents = &document, .count = 1, .first = 1};
+
+    if (to_stdout) {
+        k3_table_print(document, stderr, false);
+    } else {
+        /* mpirun gives every rank a terminal of its own, so what the user sees cannot be known: no
+         * colours. */
+        k3_output_print(&output, run->format, false, err);
+    }
+    if (err->status == K3_OK && run->out[0] != '\0' &&
+        k3_document_write(document, run->out, err) == K3_OK && !to_stdout) {
+        fprintf(run->format == K3_OUTPUT_TEXT ? stdout : stderr, "record: %s\n", run->out);
+    }
+    return err->status;
+}
+
 static k3_status_t report(run_t *run, k3_error_t *err)
 {
     json_t     *document = NULL;
@@ -553,15 +585,7 @@ static k3_status_t report(run_t *run, k3_error_t *err)
         return err->status;
     }
     if (run->world.rank == 0) {
-        bool to_stdout = strcmp(run->out, "-") == 0;
-
-        /* mpirun gives every rank a terminal of its own, so what the user sees cannot be known: no
-         * colours. */
-        k3_table_print(document, to_stdout ? stderr : stdout, false);
-        if (run->out[0] != '\0' && k3_document_write(document, run->out, err) == K3_OK &&
-            !to_stdout) {
-            printf("record: %s\n", run->out);
-        }
+        show(run, document, err);
         json_decref(document);
     }
     return k3_world_agree(&run->world, err);

@@ -20,6 +20,8 @@ typedef struct k3_overlap {
 typedef struct k3_spans {
     uint64_t     begin[K3_PHASE_COUNT];
     uint64_t     ticks[K3_PHASE_COUNT];
+    uint64_t     first[K3_PHASE_COUNT]; /* its first begin in the iteration */
+    uint64_t     last[K3_PHASE_COUNT];  /* ... and its last end */
     bool         used[K3_PHASE_COUNT];
     uint64_t     step; /* iteration, for the watchdog */
     k3_overlap_t overlap;
@@ -60,6 +62,7 @@ static inline void k3_span_begin(k3_spans_t *spans, k3_phase_t phase)
 {
     k3_watchdog_tick(k3_phase_names[phase], spans->step);
     spans->begin[phase] = k3_clock_now();
+    spans->first[phase] = spans->used[phase] ? spans->first[phase] : spans->begin[phase];
     if (spans->fault_phase == (int)phase && !spans->used[phase]) {
         k3_spans_fault(spans);
     }
@@ -69,6 +72,7 @@ static inline void k3_span_begin(k3_spans_t *spans, k3_phase_t phase)
 static inline void k3_span_end_at(k3_spans_t *spans, k3_phase_t phase, uint64_t now)
 {
     spans->ticks[phase] += now > spans->begin[phase] ? now - spans->begin[phase] : 0;
+    spans->last[phase] = now > spans->begin[phase] ? now : spans->begin[phase];
     spans->used[phase] = true;
 }
 

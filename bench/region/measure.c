@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/region/collect.h"
 #include "bench/region/dump.h"
@@ -48,6 +47,7 @@ static void sampler_free(k3_sampler_t *s)
     k3_free(s->gap);
     k3_free(s->headline_max);
     k3_free(s->scratch);
+    k3_timeline_close(&s->timeline);
     k3_spans_global_close(&s->global);
     k3_verify_close(&s->verify);
 }
@@ -73,7 +73,8 @@ static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error
         k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
         k3_alloc("warm-up samples", K3_WARMUP_MOST, sizeof(double), &out->warmup.samples, err) !=
             K3_OK ||
-        k3_spans_global_open(&s->global, s->options->sync, s->region, s->capacity, err) != K3_OK) {
+        k3_spans_global_open(&s->global, s->options->sync, s->region, s->capacity, err) != K3_OK ||
+        k3_timeline_open(&s->timeline, s->options->sync, err) != K3_OK) {
         return err->status;
     }
     if (s->region->ops->fused != NULL &&
@@ -128,11 +129,37 @@ double k3_sampler_headline(k3_sampler_t *s, double *late_us)
     return all[0];
 }
 
-void k3_sampler_progress(const k3_sampler_t *s, const char *what, uint64_t n, double us)
+/* Not more often than a reader can follow; a summary of many samples takes its time. */
+void k3_sampler_progress(k3_sampler_t *s, bool warm_up, uint64_t n)
 {
-    if (s->options->progress && s->region->world->rank == 0 && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K%s  %s %llu  last %.1f us", s->region->cell->profile->name, what,
-                (unsigned long long)n, us);
+    const double        pause_us = 250e3;
+    k3_progress_state_t state = {
+        .name = s->region->cell->profile->name, .warm_up = warm_up, .n = n};
+    uint64_t now = k3_clock_now();
+    char     text[120];
+
+    if (!s->options->progress.shown || s->region->world->rank != 0 ||
+        (s->shown_at != 0 && k3_clock_us(now - s->shown_at) < pause_us)) {
+        return;
+    }
+    s->shown_at = now;
+    if (!warm_up) {
+        k3_summarize(s->headline_max, n, s->scratch, &state.summary);
+        state.iters = s->options->iters;
+        state.elapsed_us = k3_clock_us(now - s->timed_begin);
+        state.timed_us = s->timed_us;
+        state.limit_us = s->options->max_seconds * 1e6;
+        state.target = s->options->ci_target / 100.0;
+    }
+    fprintf(stderr, "\r\033[K%s",
+            k3_progress_text(&s->options->progress, &state, text, sizeof(text)));
+    fflush(stderr);
+}
+
+static void wipe_progress(const k3_sampler_t *s)
+{
+    if (s->shown_at != 0) {
+        fprintf(stderr, "\r\033[K");
         fflush(stderr);
     }
 }
@@ -199,6 +226,13 @@ static bool enough(k3_sampler_t *s, uint64_t n, uint64_t *next_look)
     return target_reached(s, n);
 }
 
+/* Compares the clocks; times of iterations up to n become global. */
+static void place(k3_sampler_t *s, uint64_t n)
+{
+    k3_spans_global_place(&s->global, n);
+    k3_timeline_place(&s->timeline);
+}
+
 static void store(k3_sampler_t *s, uint64_t n, k3_starts_t *starts)
 {
     const k3_spans_t *spans = &s->region->spans;
@@ -208,6 +242,7 @@ static void store(k3_sampler_t *s, uint64_t n, k3_starts_t *starts)
         s->local[p][n] = spans->used[p] ? own_time(s, p) : -1.0;
     }
     k3_spans_global_note(&s->global, spans, n);
+    k3_timeline_note(&s->timeline, spans, n);
     s->headline_max[n] = k3_sampler_headline(s, &late);
     if (s->overlap != NULL) {
         s->overlap[n] = (k3_overlap_us_t){
@@ -257,6 +292,7 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
     uint64_t n = 0, next_look = ITERATIONS_MIN;
     int      next;
 
+    s->timed_begin = k3_clock_now();
     do {
         uint64_t calls;
 
@@ -271,16 +307,13 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
             break;
         }
         store(s, n++, &out->starts);
-        k3_sampler_progress(s, "iteration", n, s->headline_max[n - 1]);
+        k3_sampler_progress(s, false, n);
         next = what_next(s, n, &next_look);
         check_iteration(s, n, next == STOP);
         if (next == COMPARE_CLOCKS) {
-            k3_spans_global_place(&s->global, n);
+            place(s, n);
         }
     } while (next != STOP);
-    if (s->options->progress && s->region->world->rank == 0 && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K");
-    }
     return n;
 }
 
@@ -304,6 +337,12 @@ static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err
     out->headline = s->headline;
     describe_starts(s, &out->starts);
     k3_trend(s->headline_max, n, s->scratch, &out->trend);
+    if (s->global.stepped) {
+        snprintf(out->timeline.reason, sizeof(out->timeline.reason), "a clock jumped");
+    } else {
+        k3_timeline_collect(&s->timeline, s->region->world, s->headline_max, n, s->headline,
+                            s->scratch, &out->timeline, err);
+    }
     k3_idle_judge(s->headline_max, s->gap, n, s->scratch, &out->idle);
     k3_instrument_judge(s, n, &out->instrument, err);
     for (int p = K3_PHASE_DISPATCH; p < K3_PHASE_COUNT; p++) {
@@ -346,10 +385,10 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
         if (s.trapped.status == K3_OK) {
             forget_warm_up(&s);
             choose_start(&s, out);
-            k3_spans_global_place(&s.global, 0);
+            place(&s, 0);
             region->timed_from = s.payload + 1;
             out->iterations = sample(&s, out);
-            k3_spans_global_place(&s.global, out->iterations);
+            place(&s, out->iterations);
         }
         out->trapped = s.trapped;
     }
@@ -364,6 +403,7 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
             k3_verify_merge(&s.verify, &out->check);
         }
     }
+    wipe_progress(&s);
     sampler_free(&s);
     if (err->status != K3_OK) {
         k3_measurement_free(out);
@@ -376,6 +416,7 @@ void k3_measurement_free(k3_measurement_t *m)
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
         k3_free(m->phase[p].samples);
     }
+    k3_free(m->timeline.row);
     k3_free(m->masks);
     k3_free(m->lanes);
     k3_free(m->waits);

@@ -9,8 +9,10 @@
 #include "bench/plan/traffic.h"
 #include "bench/region/idle.h"
 #include "bench/region/oracle.h"
+#include "bench/region/progress.h"
 #include "bench/region/region.h"
 #include "bench/region/span.h"
+#include "bench/region/timeline.h"
 #include "harness/base/stats.h"
 #include "harness/base/trend.h"
 
@@ -22,9 +24,9 @@ typedef struct k3_measure_options {
     uint64_t        iters;       /* 0: until the target or the time limit */
     double          ci_target;   /* half width of the median's interval over the median, percent */
     double          max_seconds; /* of timed iterations, checks not counted; used when iters is 0 */
-    bool            progress;    /* one line on a terminal, rank 0 */
-    bool            accounting;  /* of the queue pairs, as the region was made */
-    k3_sync_t      *sync;        /* the global clock; NULL: no spans */
+    k3_progress_t   progress;
+    bool            accounting;    /* of the queue pairs, as the region was made */
+    k3_sync_t      *sync;          /* the global clock; NULL: no spans */
     const char     *start_reason;  /* why iterations begin as they do; for the record */
     const char     *dump;          /* folder that one more iteration is written to; NULL: none */
     bool            may_fall_back; /* to a barrier, when many common starts are missed */
@@ -127,7 +129,8 @@ typedef struct k3_measurement {
     double            weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */
 
-    k3_overlap_result_t overlap; /* of engines that overlap dispatch, experts and combine */
+    k3_timeline_result_t timeline;
+    k3_overlap_result_t  overlap; /* of engines that overlap dispatch, experts and combine */
 } k3_measurement_t;
 
 /* Collective. A wrong result is not an error: it is in *out. A failure of one rank in the middle of

@@ -4,6 +4,7 @@
 
 #include "bench/region/measure.h"
 #include "bench/region/span.h"
+#include "bench/region/timeline.h"
 #include "bench/region/verify.h"
 
 enum { K3_WARMUP_LEAST = 2, K3_WARMUP_MOST = 256 };
@@ -22,8 +23,10 @@ typedef struct k3_sampler {
     double                      last_gap;
     uint64_t                    last_end; /* ticks */
     double                      timed_us;
-    k3_error_t                  trapped; /* a rank has run into the limit of a call */
+    uint64_t                    timed_begin, shown_at; /* ticks; 0: nothing was shown */
+    k3_error_t                  trapped;               /* a rank has run into the limit of a call */
     k3_spans_global_t           global;
+    k3_timeline_t               timeline;
     double                     *unbooked; /* [capacity] headline times with the accounts off */
     k3_wait_t                  *kept;     /* the waits of all peers, while accounts are off */
 } k3_sampler_t;
@@ -33,7 +36,7 @@ void k3_sampler_iterate(k3_sampler_t *s);
 /* Headline time of the last iteration, us: the maximum over ranks. *late_us: by how much the latest rank
  * missed the start; NULL: not wanted. Collective. */
 double k3_sampler_headline(k3_sampler_t *s, double *late_us);
-void   k3_sampler_progress(const k3_sampler_t *s, const char *what, uint64_t n, double us);
+void   k3_sampler_progress(k3_sampler_t *s, bool warm_up, uint64_t n);
 
 /* Rounds of 1, 1, 2, 4, ... iterations. Ends when a round is complete, the headline has taken long
  * enough, and the round's samples do not move; or at the limits of time and number. */

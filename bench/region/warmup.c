@@ -47,7 +47,7 @@ void k3_warm_up(k3_sampler_t *s, k3_warmup_t *w)
         s->late += s->region->sync != NULL && late > K3_SYNC_LATE_US;
         us += w->n == 0 ? 0.0 : w->samples[w->n];
         w->n++;
-        k3_sampler_progress(s, "warm-up", w->n, w->samples[w->n - 1]);
+        k3_sampler_progress(s, true, w->n);
         if (s->trapped.status == K3_OK && w->n == 1 && s->options->check != K3_CHECK_OFF) {
             k3_verify_all(&s->verify, s->payload - 1);
         }

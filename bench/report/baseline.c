@@ -4,14 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/report/fields.h"
 #include "harness/record/document.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
 
 /* --- reading --------------------------------------------------------------------------------- */
 
@@ -88,7 +82,7 @@ k3_status_t k3_baseline_read(const char *path, json_t **baseline_p, k3_error_t *
         return err->status;
     }
     promotions = json_object_get(document, "promotions");
-    if (strcmp(text_of(document, "schema"), K3_BASELINE_SCHEMA) != 0 ||
+    if (strcmp(k3_get_text(document, "schema"), K3_BASELINE_SCHEMA) != 0 ||
         !json_is_array(promotions)) {
         k3_fail(err, K3_ERR_IO, "%.300s: it is no document %s with promotions", path,
                 K3_BASELINE_SCHEMA);
@@ -114,7 +108,7 @@ const json_t *k3_baseline_find(const json_t *baseline, const char *machine)
     for (size_t i = json_array_size(promotions); i-- > 0;) {
         const json_t *promotion = json_array_get(promotions, i);
 
-        if (strcmp(text_of(promotion, "machine"), machine) == 0) {
+        if (strcmp(k3_get_text(promotion, "machine"), machine) == 0) {
             return promotion;
         }
     }

@@ -3,19 +3,65 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
+#include "bench/report/fields.h"
 
-    return text != NULL ? text : "";
+/* A text that was cut ends with a whole character. */
+static void cut_clean(char *text, size_t size)
+{
+    size_t        end = strlen(text), at = end, bytes;
+    unsigned char lead;
+
+    while (at > 0 && end - at < 4 && ((unsigned char)text[at - 1] & 0xc0) == 0x80) {
+        at--;
+    }
+    lead = at > 0 ? (unsigned char)text[at - 1] : 0;
+    bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    if (end + 1 == size && at > 0 && end - at + 1 < bytes) {
+        text[at - 1] = '\0';
+    }
 }
 
 const char *k3_cell_backend(const json_t *cell, char *text, size_t size)
 {
-    const char *mode = text_of(cell, "mode");
+    const char *mode = k3_get_text(cell, "mode");
 
-    snprintf(text, size, "%s%s%s", text_of(cell, "backend"), mode[0] != '\0' ? ":" : "", mode);
+    snprintf(text, size, "%s%s%s", k3_get_text(cell, "backend"), mode[0] != '\0' ? ":" : "", mode);
+    cut_clean(text, size);
     return text;
+}
+
+const char *k3_cell_label(const json_t *cell, char *text, size_t size)
+{
+    const json_t *layout = json_object_get(cell, "layout");
+    bool          whole = strcmp(k3_get_text(cell, "component"), "region") == 0;
+    char          backend[32], part[24];
+
+    snprintf(part, sizeof(part), " %s", k3_get_text(cell, "component"));
+    snprintf(text, size, "%s tp%lld dp%lld T%lld%s%s",
+             k3_cell_backend(cell, backend, sizeof(backend)), k3_get_int(layout, "tp"),
+             k3_get_int(layout, "dp"), k3_get_int(json_object_get(cell, "tokens"), "asked"),
+             json_is_false(json_object_get(json_object_get(cell, "path"), "fast")) ? " fallback"
+                                                                                   : "",
+             whole ? "" : part);
+    cut_clean(text, size);
+    return text;
+}
+
+bool k3_cell_measured(const json_t *cell)
+{
+    return json_is_array(json_object_get(cell, "phases"));
+}
+
+size_t k3_cells_measured(const json_t *cells)
+{
+    const json_t *cell;
+    size_t        i, n = 0;
+
+    json_array_foreach(cells, i, cell)
+    {
+        n += k3_cell_measured(cell);
+    }
+    return n;
 }
 
 const json_t *k3_cell_phase(const json_t *cell, const char *name)
@@ -25,7 +71,7 @@ const json_t *k3_cell_phase(const json_t *cell, const char *name)
     for (size_t i = 0; i < json_array_size(phases); i++) {
         const json_t *phase = json_array_get(phases, i);
 
-        if (strcmp(text_of(phase, "name"), name) == 0) {
+        if (strcmp(k3_get_text(phase, "name"), name) == 0) {
             return phase;
         }
     }
@@ -45,7 +91,7 @@ bool k3_cell_median(const json_t *cell, const char *phase, double *us)
 /* The phase that a component is judged by. */
 const char *k3_cell_headline(const json_t *cell)
 {
-    const char *component = text_of(cell, "component");
+    const char *component = k3_get_text(cell, "component");
 
     if (strcmp(component, "control") == 0) {
         return "dispatch";
@@ -80,7 +126,7 @@ static bool competes(const json_t *cell)
 {
     const json_t *moves = json_object_get(json_object_get(cell, "path"), "moves_rows");
 
-    return strcmp(text_of(cell, "status"), "ok") == 0 && !json_is_false(moves);
+    return strcmp(k3_get_text(cell, "status"), "ok") == 0 && !json_is_false(moves);
 }
 
 bool k3_cell_interval(const json_t *cell, double *low, double *high)
@@ -113,4 +159,21 @@ bool k3_cell_is_fastest(const json_t *cells, const json_t *cell)
         rivals++;
     }
     return rivals > 0;
+}
+
+static const char *start_of(const json_t *document)
+{
+    return k3_get_text(json_object_get(document, "run"), "started_utc");
+}
+
+size_t k3_launch_number(json_t *const *documents, size_t count, size_t d)
+{
+    size_t number = 1;
+
+    for (size_t i = 0; i < count; i++) {
+        int order = strcmp(start_of(documents[i]), start_of(documents[d]));
+
+        number += order < 0 || (order == 0 && i < d);
+    }
+    return number;
 }

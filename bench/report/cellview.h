@@ -9,6 +9,11 @@
 /* "deepep:ll"; `text` is returned. */
 const char *k3_cell_backend(const json_t *cell, char *text, size_t size);
 
+/* "BACKEND tp8 dp2 T16": how a cell is called where it stands beside others of its record. */
+const char *k3_cell_label(const json_t *cell, char *text, size_t size);
+
+bool          k3_cell_measured(const json_t *cell);                /* it has phases */
+size_t        k3_cells_measured(const json_t *cells);              /* how many */
 const json_t *k3_cell_phase(const json_t *cell, const char *name); /* NULL: absent */
 
 /* Median of a phase in us; false when the cell does not have it. */
@@ -25,5 +30,8 @@ bool k3_cell_same_group(const json_t *a, const json_t *b);
 
 /* Faster than every rival of its group, and by more than the intervals leave open. */
 bool k3_cell_is_fastest(const json_t *cells, const json_t *cell);
+
+/* The number of a launch among several, from 1, in order of start. */
+size_t k3_launch_number(json_t *const *documents, size_t count, size_t d);
 
 #endif

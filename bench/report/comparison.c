@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/fields.h"
 #include "bench/report/judged.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
@@ -29,39 +30,27 @@ void k3_comparison_close(k3_comparison_t *c)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
-static json_int_t int_of(const json_t *object, const char *name)
-{
-    return json_integer_value(json_object_get(object, name));
-}
-
 /* What must be equal for two backends to have done the same work. */
 static json_t *work_of(const json_t *cell)
 {
     const json_t *layout = json_object_get(cell, "layout"), *work = json_object_get(cell, "work");
     const json_t *tokens = json_object_get(cell, "tokens"),
                  *choices = json_object_get(cell, "choices");
-    const char *weights = text_of(json_object_get(choices, "weights"), "digest");
-    const char *hidden = text_of(json_object_get(choices, "hidden"), "digest");
+    const char *weights = k3_get_text(json_object_get(choices, "weights"), "digest");
+    const char *hidden = k3_get_text(json_object_get(choices, "hidden"), "digest");
 
     return json_sprintf("%s tp%lld dp%lld cp%lld n%lld, %lld rows, routing %s, %s%s%s%s%s",
-                        text_of(json_object_get(cell, "model"), "name"),
-                        (long long)int_of(layout, "tp"), (long long)int_of(layout, "dp"),
-                        (long long)int_of(layout, "cp"), (long long)int_of(layout, "nodes"),
-                        (long long)int_of(tokens, "total"), text_of(work, "routing_hash"),
-                        text_of(cell, "component"), weights[0] != '\0' ? ", weights " : "", weights,
-                        hidden[0] != '\0' ? ", hidden " : "", hidden);
+                        k3_get_text(json_object_get(cell, "model"), "name"),
+                        (long long)k3_get_int(layout, "tp"), (long long)k3_get_int(layout, "dp"),
+                        (long long)k3_get_int(layout, "cp"), (long long)k3_get_int(layout, "nodes"),
+                        (long long)k3_get_int(tokens, "total"), k3_get_text(work, "routing_hash"),
+                        k3_get_text(cell, "component"), weights[0] != '\0' ? ", weights " : "",
+                        weights, hidden[0] != '\0' ? ", hidden " : "", hidden);
 }
 
 static json_t *entry_of(k3_comparison_t *c, const json_t *cell)
 {
-    const char *key = text_of(cell, "key");
+    const char *key = k3_get_text(cell, "key");
     json_t     *entry = json_object_get(c->cells, key);
     char        backend[32];
 
@@ -77,16 +66,16 @@ static json_t *entry_of(k3_comparison_t *c, const json_t *cell)
 /* The cell's time, or why it has none. */
 static void add_time(const k3_comparison_t *c, k3_side_t side, const json_t *cell, json_t *entry)
 {
-    const char *name = side_names[side], *status = text_of(cell, "status");
-    const char *state = text_of(json_object_get(cell, "check"), "state");
+    const char *name = side_names[side], *status = k3_get_text(cell, "status");
+    const char *state = k3_get_text(json_object_get(cell, "check"), "state");
     const char *phase = c->phase != NULL ? c->phase : k3_cell_headline(cell);
     json_t     *wrong = json_object_get(entry, "wrong");
     double      us;
 
     if (strcmp(status, "failed") == 0 || strcmp(state, "wrong") == 0) {
-        json_object_set_new(
-            wrong, name,
-            json_sprintf("%s: %s", status[0] == 'f' ? status : "check", text_of(cell, "reason")));
+        json_object_set_new(wrong, name,
+                            json_sprintf("%s: %s", status[0] == 'f' ? status : "check",
+                                         k3_get_text(cell, "reason")));
     } else if (k3_cell_median(cell, phase, &us)) {
         json_array_append_new(json_object_get(json_object_get(entry, "values"), name),
                               json_real(us));
@@ -97,7 +86,7 @@ static void add_time(const k3_comparison_t *c, k3_side_t side, const json_t *cel
         json_object_set_new(entry, key,
                             strcmp(status, "ok") == 0
                                 ? json_sprintf("it has no phase %s", phase)
-                                : json_sprintf("%s: %s", status, text_of(cell, "reason")));
+                                : json_sprintf("%s: %s", status, k3_get_text(cell, "reason")));
     }
 }
 
@@ -107,8 +96,8 @@ void k3_comparison_add(k3_comparison_t *c, k3_side_t side, const json_t *record)
     const json_t *cells = json_object_get(record, "cells"), *cell;
     size_t        i;
 
-    if (json_object_get(c->machines[side], text_of(fingerprint, "key")) == NULL) {
-        json_object_set(c->machines[side], text_of(fingerprint, "key"),
+    if (json_object_get(c->machines[side], k3_get_text(fingerprint, "key")) == NULL) {
+        json_object_set(c->machines[side], k3_get_text(fingerprint, "key"),
                         json_object_get(fingerprint, "stable"));
     }
     json_array_foreach(cells, i, cell)
@@ -213,8 +202,8 @@ static void examine(pair_t *p, const char *machine)
     } else if (machine[0] != '\0') {
         refuse(p, K3_VERDICT_INCOMPARABLE, machine);
     } else {
-        hash_base = text_of(json_object_get(p->base, "hash"), side_names[p->base_side]);
-        hash_new = text_of(json_object_get(p->fresh, "hash"), side_names[p->new_side]);
+        hash_base = k3_get_text(json_object_get(p->base, "hash"), side_names[p->base_side]);
+        hash_new = k3_get_text(json_object_get(p->fresh, "hash"), side_names[p->new_side]);
         if (strcmp(hash_base, hash_new) != 0) {
             refuse(p, K3_VERDICT_INCOMPARABLE, "the routing differs (work.routing_hash)");
         }
@@ -260,8 +249,9 @@ static json_t *find_baselines(const k3_comparison_t *c)
 
     json_object_foreach(c->cells, key, entry)
     {
-        const char *work = text_of(entry, "work");
-        bool wanted = c->baseline == NULL || strcmp(text_of(entry, "backend"), c->baseline) == 0;
+        const char *work = k3_get_text(entry, "work");
+        bool        wanted =
+            c->baseline == NULL || strcmp(k3_get_text(entry, "backend"), c->baseline) == 0;
 
         if (wanted && json_object_get(found, work) == NULL) {
             json_object_set_new(found, work, json_string(key));
@@ -277,7 +267,8 @@ static k3_status_t pair_backends(const k3_comparison_t *c, pairs_t *pairs, k3_er
 
     json_object_foreach(c->cells, key, entry)
     {
-        const char *base = json_string_value(json_object_get(baselines, text_of(entry, "work")));
+        const char *base =
+            json_string_value(json_object_get(baselines, k3_get_text(entry, "work")));
 
         if (base != NULL && strcmp(base, key) == 0) {
             continue;
@@ -309,8 +300,8 @@ static json_t *row_json(const pairs_t *pairs, const pair_t *p)
 
     k3_set_text(row, "key", p->new_key);
     k3_set_text(row, "base_key", p->base_key != NULL ? p->base_key : "");
-    k3_set_text(row, "backend", text_of(p->fresh, "backend"));
-    k3_set_text(row, "work", text_of(p->fresh, "work"));
+    k3_set_text(row, "backend", k3_get_text(p->fresh, "backend"));
+    k3_set_text(row, "work", k3_get_text(p->fresh, "work"));
     k3_set_text(row, "verdict", k3_verdict_names[j != NULL ? j->verdict : p->verdict]);
     if (j != NULL) {
         k3_judged_reason(row, j);

@@ -3,13 +3,7 @@
 #include <string.h>
 
 #include "bench/report/comparison.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
+#include "bench/report/fields.h"
 
 /* Blank where nothing is known, never 0. `digits` behind the point; a sign where it is a difference. */
 static const char *number(const json_t *value, int digits, bool sign, char text[24])
@@ -69,14 +63,14 @@ static long long launches(const json_t *row, const char *side)
 
 static bool between_backends(const json_t *document)
 {
-    return strcmp(text_of(document, "compares"), "backends") == 0;
+    return strcmp(k3_get_text(document, "compares"), "backends") == 0;
 }
 
 /* What the base is, where it is another cell. */
 static const char *base_of(const json_t *row, char text[96])
 {
-    snprintf(text, 96, "%.*s", (int)strcspn(text_of(row, "base_key"), "/"),
-             text_of(row, "base_key"));
+    snprintf(text, 96, "%.*s", (int)strcspn(k3_get_text(row, "base_key"), "/"),
+             k3_get_text(row, "base_key"));
     return text;
 }
 
@@ -86,7 +80,7 @@ static void print_rule(const json_t *document, FILE *out)
         out,
         "times of phase %s (lower is better), median over launches; shift: Hodges-Lehmann, with "
         "its\n95 %% interval; p after Holm over %lld cells; a shift below %g %% is no finding\n",
-        text_of(document, "phase"),
+        k3_get_text(document, "phase"),
         (long long)json_integer_value(json_object_get(document, "family")),
         json_number_value(json_object_get(document, "floor_pct")));
 }
@@ -125,7 +119,7 @@ static const char *segment(const char *key, int i, int *length)
 /* Which parts of the keys tell the cells apart. */
 static void find_varying(const json_t *rows, bool *varies)
 {
-    const char   *first = text_of(json_array_get(rows, 0), "key");
+    const char   *first = k3_get_text(json_array_get(rows, 0), "key");
     const json_t *row;
     size_t        i;
 
@@ -134,7 +128,7 @@ static void find_varying(const json_t *rows, bool *varies)
     {
         for (int s = 0; s < SEGMENTS; s++) {
             int         a, b;
-            const char *x = segment(first, s, &a), *y = segment(text_of(row, "key"), s, &b);
+            const char *x = segment(first, s, &a), *y = segment(k3_get_text(row, "key"), s, &b);
 
             varies[s] |= a != b || strncmp(x, y, (size_t)a) != 0;
         }
@@ -147,13 +141,13 @@ static void print_name(const json_t *row, const bool *varies, FILE *out)
     int  length, used;
     char base[96];
 
-    used = fprintf(out, " %s", text_of(row, "backend"));
+    used = fprintf(out, " %s", k3_get_text(row, "backend"));
     if (varies == NULL) {
         fprintf(out, " over %s", base_of(row, base));
         return;
     }
     for (int s = 1; s < SEGMENTS; s++) {
-        const char *part = segment(text_of(row, "key"), s, &length);
+        const char *part = segment(k3_get_text(row, "key"), s, &length);
 
         if (varies[s] && length > 0) {
             if (used + length > LINE - 78) {
@@ -168,13 +162,13 @@ static void print_row(const json_t *row, const bool *varies, FILE *out)
 {
     char base[24], fresh[24], shift[24], range[48], p[24];
 
-    fprintf(out, "%-12s %10s %10s %8s %19s %8s %3lld/%-3lld", text_of(row, "verdict"),
+    fprintf(out, "%-12s %10s %10s %8s %19s %8s %3lld/%-3lld", k3_get_text(row, "verdict"),
             median(row, "base", base), median(row, "new", fresh), percent(row, shift),
             interval(row, range), probability(row, p), launches(row, "base"), launches(row, "new"));
     print_name(row, varies, out);
     fputc('\n', out);
-    if (text_of(row, "reason")[0] != '\0') {
-        fprintf(out, "%12s %s\n", "", text_of(row, "reason"));
+    if (k3_get_text(row, "reason")[0] != '\0') {
+        fprintf(out, "%12s %s\n", "", k3_get_text(row, "reason"));
     }
 }
 
@@ -190,8 +184,8 @@ void k3_comparison_rows_text(const json_t *rows, bool backends, FILE *out)
             "95 % interval", "p", "n", backends ? "backend" : "cell");
     json_array_foreach(rows, i, row)
     {
-        if (backends && strcmp(work, text_of(row, "work")) != 0) {
-            work = text_of(row, "work");
+        if (backends && strcmp(work, k3_get_text(row, "work")) != 0) {
+            work = k3_get_text(row, "work");
             fprintf(out, "%s\n", work);
         }
         print_row(row, backends ? NULL : varies, out);
@@ -231,20 +225,20 @@ void k3_comparison_rows_markdown(const json_t *rows, bool backends, FILE *out)
     {
         char base[24], fresh[24], shift[24], range[48], p[24], name[96], label[192];
 
-        fprintf(out, "| %s | ", text_of(row, "verdict"));
+        fprintf(out, "| %s | ", k3_get_text(row, "verdict"));
         if (backends) {
-            snprintf(label, sizeof(label), "%s over %s", text_of(row, "backend"),
+            snprintf(label, sizeof(label), "%s over %s", k3_get_text(row, "backend"),
                      base_of(row, name));
             print_cell(label, out);
             fputs(" ", out);
-            print_cell(text_of(row, "work"), out);
+            print_cell(k3_get_text(row, "work"), out);
         } else {
-            print_cell(text_of(row, "key"), out);
+            print_cell(k3_get_text(row, "key"), out);
         }
         fprintf(out, " %s | %s | %s | %s | %s | %lld/%lld | ", median(row, "base", base),
                 median(row, "new", fresh), percent(row, shift), interval(row, range),
                 probability(row, p), launches(row, "base"), launches(row, "new"));
-        print_cell(text_of(row, "reason"), out);
+        print_cell(k3_get_text(row, "reason"), out);
         fputs("\n", out);
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/fields.h"
 #include "bench/report/values.h"
 #include "harness/base/balance.h"
 #include "harness/base/memory.h"
@@ -26,41 +27,20 @@ const char *k3_balance_name(const k3_balance_measure_t *measure, char *text, siz
     return text;
 }
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
 /* --- lanes ----------------------------------------------------------------------------------- */
-
-static size_t column_of(const json_t *columns, const char *name)
-{
-    size_t i = 0;
-
-    while (i < json_array_size(columns) &&
-           strcmp(name, json_string_value(json_array_get(columns, i))) != 0) {
-        i++;
-    }
-    return i;
-}
 
 /* Values of a column over the lanes of a phase that leave their rank. */
 static size_t take_column(const json_t *qps, const char *phase, const char *name, double *values)
 {
-    const json_t *columns = json_object_get(qps, "columns"), *rows = json_object_get(qps, "rows");
-    size_t phase_at = column_of(columns, "phase"), lane_at = column_of(columns, "lane"), count = 0;
-    size_t at = column_of(columns, name);
+    const json_t *rows = json_object_get(qps, "rows"), *row;
+    int    of = k3_column(qps, "phase"), lane = k3_column(qps, "lane"), at = k3_column(qps, name);
+    size_t i, count = 0;
 
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i), *value = json_array_get(row, at);
-        const char   *lane = json_string_value(json_array_get(row, lane_at));
-        const char   *of = json_string_value(json_array_get(row, phase_at));
-
-        if (of != NULL && lane != NULL && strcmp(of, phase) == 0 && strcmp(lane, "self") != 0 &&
-            json_is_number(value)) {
-            values[count++] = json_number_value(value);
+    json_array_foreach(rows, i, row)
+    {
+        if (k3_field_is(row, of, phase) && k3_field_text(row, lane)[0] != '\0' &&
+            !k3_field_is(row, lane, "self") && json_is_number(k3_field(row, at))) {
+            values[count++] = k3_field_number(row, at);
         }
     }
     return count;
@@ -110,10 +90,10 @@ static json_t *balance_of(const json_t *cell)
 
 static const char *state_of(const json_t *cell)
 {
-    const char *status = text_of(cell, "status");
+    const char *status = k3_get_text(cell, "status");
 
     if (strcmp(status, "failed") == 0 ||
-        strcmp(text_of(json_object_get(cell, "check"), "state"), "wrong") == 0) {
+        strcmp(k3_get_text(json_object_get(cell, "check"), "state"), "wrong") == 0) {
         return "broken";
     }
     return strcmp(status, "ok") == 0 ? "ok" : "none";
@@ -123,7 +103,7 @@ static const char *state_of(const json_t *cell)
  * host: dense arithmetic, copies, the harness. */
 static bool is_control(const json_t *cell)
 {
-    const char *component = text_of(cell, "component");
+    const char *component = k3_get_text(cell, "component");
 
     return json_is_false(json_object_get(json_object_get(cell, "path"), "moves_rows")) ||
            strcmp(component, "control") == 0 ||
@@ -141,7 +121,7 @@ static json_t *median_json(const json_t *cell, const char *phase)
 /* Where it says why: "failed: ...", "check: ...", "unsupported: ...". */
 static json_t *reason_json(const json_t *cell, const char *state)
 {
-    const char *status = text_of(cell, "status"), *reason = text_of(cell, "reason");
+    const char *status = k3_get_text(cell, "status"), *reason = k3_get_text(cell, "reason");
 
     if (strcmp(state, "ok") == 0) {
         return json_null();
@@ -166,11 +146,12 @@ static json_t *cell_facts(const json_t *cell)
         json_decref(us);
         us = json_null();
     }
-    return json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:o, s:o}", "key", text_of(cell, "key"),
-                     "backend", k3_cell_backend(cell, backend, sizeof(backend)), "control",
-                     is_control(cell), "state", state, "reason", reason, "routing",
-                     text_of(json_object_get(cell, "work"), "routing_hash"), "us", us, "bound_us",
-                     median_json(cell, "control"), "balance", balance_of(cell));
+    return json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:o, s:o}", "key",
+                     k3_get_text(cell, "key"), "backend",
+                     k3_cell_backend(cell, backend, sizeof(backend)), "control", is_control(cell),
+                     "state", state, "reason", reason, "routing",
+                     k3_get_text(json_object_get(cell, "work"), "routing_hash"), "us", us,
+                     "bound_us", median_json(cell, "control"), "balance", balance_of(cell));
 }
 
 /* "2026-01-31T12:00:00Z" */
@@ -198,23 +179,23 @@ k3_status_t k3_facts(const json_t *record, json_t **facts_p, k3_error_t *err)
     size_t        i;
 
     *facts_p = NULL;
-    if (!is_time(text_of(run, "started_utc"))) {
+    if (!is_time(k3_get_text(run, "started_utc"))) {
         return k3_fail(err, K3_ERR_IO, "run.started_utc is \"%.40s\", no time of the form %s",
-                       text_of(run, "started_utc"), "2026-01-31T12:00:00Z");
+                       k3_get_text(run, "started_utc"), "2026-01-31T12:00:00Z");
     }
-    if (text_of(fingerprint, "key")[0] == '\0' || !json_is_object(stable)) {
+    if (k3_get_text(fingerprint, "key")[0] == '\0' || !json_is_object(stable)) {
         return k3_fail(err, K3_ERR_IO, "it has no fingerprint.key and fingerprint.stable");
     }
     list = json_array();
     json_array_foreach(cells, i, cell)
     {
-        if (text_of(cell, "key")[0] != '\0') {
+        if (k3_get_text(cell, "key")[0] != '\0') {
             json_array_append_new(list, cell_facts(cell));
         }
     }
-    *facts_p =
-        json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "run", text_of(run, "id"), "started",
-                  text_of(run, "started_utc"), "git_sha", text_of(run, "git_sha"), "machine",
-                  text_of(fingerprint, "key"), "stable", json_deep_copy(stable), "cells", list);
+    *facts_p = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "run", k3_get_text(run, "id"), "started",
+                         k3_get_text(run, "started_utc"), "git_sha", k3_get_text(run, "git_sha"),
+                         "machine", k3_get_text(fingerprint, "key"), "stable",
+                         json_deep_copy(stable), "cells", list);
     return K3_OK;
 }

@@ -3,16 +3,10 @@
 #include <string.h>
 
 #include "bench/report/facts.h"
+#include "bench/report/fields.h"
 #include "harness/base/memory.h"
 #include "harness/base/stats.h"
 #include "harness/record/document.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
 
 /* Null when there is none. */
 static json_t *median_json(const json_t *values)
@@ -47,7 +41,7 @@ static void append_number(json_t *object, const char *name, const json_t *value)
 
 static json_t *entry_of(json_t *side, const json_t *cell)
 {
-    json_t *entry = json_object_get(side, text_of(cell, "key"));
+    json_t *entry = json_object_get(side, k3_get_text(cell, "key"));
 
     if (entry == NULL) {
         entry =
@@ -55,7 +49,7 @@ static json_t *entry_of(json_t *side, const json_t *cell)
                       json_object_get(cell, "backend"), "control", json_object_get(cell, "control"),
                       "routing", json_object_get(cell, "routing"), "runs", "us", "bound_us",
                       "balance", "wrong", "none");
-        json_object_set_new(side, text_of(cell, "key"), entry);
+        json_object_set_new(side, k3_get_text(cell, "key"), entry);
     }
     return entry;
 }
@@ -76,7 +70,7 @@ static void add_numbers(json_t *entry, const json_t *cell)
 
 static void add_reason(json_t *entry, const json_t *cell)
 {
-    const char *state = text_of(cell, "state");
+    const char *state = k3_get_text(cell, "state");
     const char *name = strcmp(state, "broken") == 0 ? "wrong"
                        : strcmp(state, "none") == 0 ? "none"
                                                     : NULL;

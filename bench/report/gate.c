@@ -5,17 +5,11 @@
 #include <string.h>
 
 #include "bench/report/baseline.h"
+#include "bench/report/fields.h"
 #include "bench/report/gate_internal.h"
 #include "bench/report/judged.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
 
 void k3_gate_find(k3_gate_work_t *work, k3_severity_t severity, const char *kind, const char *key,
                   const char *format, ...)
@@ -70,7 +64,7 @@ static void examine(const k3_gate_work_t *work, k3_gate_row_t *row)
         refuse(row, K3_VERDICT_INCOMPARABLE, "the baseline does not know this machine");
     } else if (!has_times(row->base)) {
         refuse(row, K3_VERDICT_ADDED, "the baseline does not have the cell");
-    } else if (strcmp(text_of(row->base, "routing"), text_of(row->fresh, "routing")) != 0) {
+    } else if (strcmp(k3_get_text(row->base, "routing"), k3_get_text(row->fresh, "routing")) != 0) {
         refuse(row, K3_VERDICT_INCOMPARABLE, "the routing differs (work.routing_hash)");
     }
 }
@@ -188,7 +182,7 @@ static void find_in_row(k3_gate_work_t *work, const k3_gate_row_t *row)
         break;
     case K3_VERDICT_INCONCLUSIVE:
         k3_gate_find(work, K3_SEVERITY_WARN, "inconclusive", row->key, "%s",
-                     text_of(row->json, "reason"));
+                     k3_get_text(row->json, "reason"));
         break;
     default:
         break;
@@ -262,7 +256,7 @@ static json_t *row_json(const k3_gate_row_t *row)
     json_t       *json = json_object();
 
     k3_set_text(json, "key", row->key);
-    k3_set_text(json, "backend", text_of(of, "backend"));
+    k3_set_text(json, "backend", k3_get_text(of, "backend"));
     k3_set_bool(json, "control", json_is_true(json_object_get(of, "control")));
     k3_set_text(json, "verdict", k3_verdict_names[row->verdict]);
     if (row->reason == NULL) {
@@ -362,7 +356,7 @@ static void warn_of_files(k3_gate_work_t *work, const json_t *history)
     json_array_foreach(faults, i, fault)
     {
         k3_gate_find(work, K3_SEVERITY_WARN, "file", NULL, "%s is no record of the history: %s",
-                     text_of(fault, "file"), text_of(fault, "fault"));
+                     k3_get_text(fault, "file"), k3_get_text(fault, "fault"));
     }
 }
 

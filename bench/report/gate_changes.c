@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bench/report/fields.h"
 #include "bench/report/gate_internal.h"
 #include "bench/report/values.h"
 #include "harness/base/changepoint.h"
@@ -27,13 +28,6 @@ typedef struct look {
     char             since[11]; /* the first day on which a change is recent */
 } look_t;
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
 /* --- series ---------------------------------------------------------------------------------- */
 
 /* The new launches of the cell, behind those of the history. */
@@ -53,9 +47,9 @@ static void append_new(const k3_gate_row_t *row, const json_t *new_runs, json_t 
 
 static bool started_before(const json_t *a, const json_t *b)
 {
-    int order = strcmp(text_of(a, "started"), text_of(b, "started"));
+    int order = strcmp(k3_get_text(a, "started"), k3_get_text(b, "started"));
 
-    return order != 0 ? order < 0 : strcmp(text_of(a, "run"), text_of(b, "run")) < 0;
+    return order != 0 ? order < 0 : strcmp(k3_get_text(a, "run"), k3_get_text(b, "run")) < 0;
 }
 
 /* New launches may have started between those of the history. Few are out of order. */
@@ -92,7 +86,7 @@ static json_t *runs_of(const json_t *list)
 
     json_array_foreach(list, i, launch)
     {
-        json_object_set(runs, text_of(launch, "run"), (json_t *)(uintptr_t)launch);
+        json_object_set(runs, k3_get_text(launch, "run"), (json_t *)(uintptr_t)launch);
     }
     return runs;
 }
@@ -102,7 +96,7 @@ static k3_status_t load(const k3_gate_work_t *work, const json_t *new_runs, seri
 {
     const k3_gate_t      *g = work->gate;
     k3_history_question_t q = {g->fresh->machine, g->fresh->last, s->row->key,
-                               text_of(s->row->fresh, "routing")};
+                               k3_get_text(s->row->fresh, "routing")};
 
     if (k3_history_series(g->history, &q, g->window, new_runs, &s->points, err) != K3_OK ||
         k3_history_best(g->history, &q, &s->best_us, err) != K3_OK) {
@@ -163,7 +157,7 @@ static const char *state_of(const look_t *look, const series_t *s, size_t c)
     double           before = level_of(s, c), after = level_of(s, c + 1);
     double           last = level_of(s, s->change_count), floor = g->verdict.floor * fabs(before);
     const json_t    *promoted = json_object_get(look->work->promotion, "launches");
-    const char      *started = text_of(json_array_get(s->points, s->changes[c].at), "started");
+    const char      *started = k3_get_text(json_array_get(s->points, s->changes[c].at), "started");
 
     if (fabs(after - before) < floor || after == before) {
         return "small";
@@ -175,8 +169,8 @@ static const char *state_of(const look_t *look, const series_t *s, size_t c)
         return "old";
     }
     if (json_array_size(promoted) > 0 &&
-        strcmp(started,
-               text_of(json_array_get(promoted, json_array_size(promoted) - 1), "started")) <= 0) {
+        strcmp(started, k3_get_text(json_array_get(promoted, json_array_size(promoted) - 1),
+                                    "started")) <= 0) {
         return "accepted";
     }
     return "new";
@@ -210,7 +204,7 @@ static json_t *change_json(const look_t *look, const series_t *s, size_t c)
     k3_set_number(change, "statistic", s->changes[c].q);
     k3_set_number(change, "p", s->changes[c].p);
     json_object_set_new(change, "commits",
-                        commits_json(text_of(good, "git_sha"), text_of(bad, "git_sha")));
+                        commits_json(k3_get_text(good, "git_sha"), k3_get_text(bad, "git_sha")));
     json_object_set_new(change, "last_before", good);
     json_object_set_new(change, "first_after", bad);
     return change;
@@ -218,12 +212,12 @@ static json_t *change_json(const look_t *look, const series_t *s, size_t c)
 
 static void find_change(k3_gate_work_t *work, const series_t *s, const json_t *change)
 {
-    bool          slower = strcmp(text_of(change, "direction"), "slower") == 0;
+    bool          slower = strcmp(k3_get_text(change, "direction"), "slower") == 0;
     const json_t *good = json_object_get(change, "last_before");
     const json_t *bad = json_object_get(change, "first_after"), *percent;
     char          by[32] = "";
 
-    if (strcmp(text_of(change, "state"), "new") != 0) {
+    if (strcmp(k3_get_text(change, "state"), "new") != 0) {
         return;
     }
     percent = json_object_get(change, "change_pct");
@@ -234,12 +228,12 @@ static void find_change(k3_gate_work_t *work, const series_t *s, const json_t *c
         work, slower ? K3_SEVERITY_FAIL : K3_SEVERITY_WARN, "change", s->row->key,
         "%s since run %s of %s: %.6g us before, %.6g us after%s, p %.2g; last run before it "
         "%s of %s; commits: %s",
-        slower ? "slower" : "faster", text_of(bad, "run"), text_of(bad, "started"),
+        slower ? "slower" : "faster", k3_get_text(bad, "run"), k3_get_text(bad, "started"),
         json_number_value(json_object_get(change, "before_us")),
         json_number_value(json_object_get(change, "after_us")), by,
-        json_number_value(json_object_get(change, "p")), text_of(good, "run"),
-        text_of(good, "started"),
-        json_is_string(json_object_get(change, "commits")) ? text_of(change, "commits")
+        json_number_value(json_object_get(change, "p")), k3_get_text(good, "run"),
+        k3_get_text(good, "started"),
+        json_is_string(json_object_get(change, "commits")) ? k3_get_text(change, "commits")
                                                            : "not recorded");
 }
 
@@ -332,7 +326,7 @@ static k3_status_t find_days(const k3_gate_t *g, json_t *days, k3_error_t *err)
         }
         json_array_foreach(g->fresh->list, i, launch)
         {
-            snprintf(text, sizeof(text), "%.10s", text_of(launch, "started"));
+            snprintf(text, sizeof(text), "%.10s", k3_get_text(launch, "started"));
             json_object_set_new(days, text, json_true());
         }
     }

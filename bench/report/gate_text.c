@@ -3,23 +3,13 @@
 #include <string.h>
 
 #include "bench/report/comparison.h"
+#include "bench/report/fields.h"
 #include "bench/report/gate.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
-static long long count_of(const json_t *object, const char *name)
-{
-    return (long long)json_integer_value(json_object_get(object, name));
-}
 
 static void print_head(const json_t *document, FILE *out)
 {
-    long long failures = count_of(document, "failures"), warnings = count_of(document, "warnings");
+    long long failures = k3_get_int(document, "failures"),
+              warnings = k3_get_int(document, "warnings");
 
     fprintf(out, "gate: %s, %lld failure%s, %lld warning%s",
             json_is_true(json_object_get(document, "passed")) ? "passed" : "FAILED", failures,
@@ -63,7 +53,7 @@ static void print_poor_bases(const json_t *document, const char *mark, FILE *out
     json_array_foreach(rows, i, row)
     {
         if (has_poor_base(row)) {
-            fprintf(out, "%spoor baseline of %s: ", mark, text_of(row, "key"));
+            fprintf(out, "%spoor baseline of %s: ", mark, k3_get_text(row, "key"));
             print_shares(row, out);
             fputs("\n", out);
         }
@@ -77,11 +67,13 @@ static void print_origin(const json_t *document, FILE *out)
 
     if (json_is_object(baseline)) {
         fprintf(out, "baseline number %lld, promoted %s by %s: %s (%zu launches)\n",
-                count_of(baseline, "number"), text_of(baseline, "when"), text_of(baseline, "who"),
-                text_of(baseline, "why"), json_array_size(json_object_get(baseline, "launches")));
+                k3_get_int(baseline, "number"), k3_get_text(baseline, "when"),
+                k3_get_text(baseline, "who"), k3_get_text(baseline, "why"),
+                json_array_size(json_object_get(baseline, "launches")));
     }
-    fprintf(out, "history %s: %lld launches of machine %s\n", text_of(history, "folder"),
-            count_of(history, "launches"), text_of(json_object_get(document, "machine"), "key"));
+    fprintf(out, "history %s: %lld launches of machine %s\n", k3_get_text(history, "folder"),
+            k3_get_int(history, "launches"),
+            k3_get_text(json_object_get(document, "machine"), "key"));
 }
 
 static void print_rule(const json_t *document, FILE *out)
@@ -94,7 +86,7 @@ static void print_rule(const json_t *document, FILE *out)
             "launches of a cell\nand count when they began in the last %lld days with launches; a "
             "small change is found late\n",
             json_number_value(json_object_get(rule, "floor_pct")),
-            count_of(rule, "window_launches"), count_of(rule, "sessions_days"));
+            k3_get_int(rule, "window_launches"), k3_get_int(rule, "sessions_days"));
 }
 
 /* --- text ------------------------------------------------------------------------------------ */
@@ -106,12 +98,12 @@ static void print_findings(const json_t *document, FILE *out)
 
     json_array_foreach(findings, i, finding)
     {
-        const char *key = text_of(finding, "key");
+        const char *key = k3_get_text(finding, "key");
 
         fprintf(out, "%s %s%s%s\n     %s\n",
-                strcmp(text_of(finding, "severity"), "fail") == 0 ? "FAIL" : "warn",
-                text_of(finding, "kind"), key[0] != '\0' ? ": " : "", key,
-                text_of(finding, "text"));
+                strcmp(k3_get_text(finding, "severity"), "fail") == 0 ? "FAIL" : "warn",
+                k3_get_text(finding, "kind"), key[0] != '\0' ? ": " : "", key,
+                k3_get_text(finding, "text"));
     }
 }
 
@@ -121,7 +113,7 @@ void k3_gate_text(const json_t *document, FILE *out)
     fputs("\n", out);
     print_findings(document, out);
     print_poor_bases(document, "", out);
-    fprintf(out, "host: %s\n\n", text_of(json_object_get(document, "control"), "text"));
+    fprintf(out, "host: %s\n\n", k3_get_text(json_object_get(document, "control"), "text"));
     k3_comparison_rows_text(json_object_get(document, "cells"), false, out);
     k3_comparison_counts(document, out);
     print_origin(document, out);
@@ -152,10 +144,11 @@ static void print_finding_rows(const json_t *document, FILE *out)
     fputs("| | finding | cell | what |\n|---|---|---|---|\n", out);
     json_array_foreach(findings, i, finding)
     {
-        fprintf(out, "| %s | %s | ", text_of(finding, "severity"), text_of(finding, "kind"));
-        print_plain(text_of(finding, "key"), out);
+        fprintf(out, "| %s | %s | ", k3_get_text(finding, "severity"),
+                k3_get_text(finding, "kind"));
+        print_plain(k3_get_text(finding, "key"), out);
         fputs(" | ", out);
-        print_plain(text_of(finding, "text"), out);
+        print_plain(k3_get_text(finding, "text"), out);
         fputs(" |\n", out);
     }
     fputs("\n", out);
@@ -168,7 +161,7 @@ void k3_gate_markdown(const json_t *document, FILE *out)
     fputs("**\n\n", out);
     print_finding_rows(document, out);
     print_poor_bases(document, "- ", out);
-    fprintf(out, "\nHost: %s\n\n", text_of(json_object_get(document, "control"), "text"));
+    fprintf(out, "\nHost: %s\n\n", k3_get_text(json_object_get(document, "control"), "text"));
     k3_comparison_rows_markdown(json_object_get(document, "cells"), false, out);
     fputs("\n", out);
     k3_comparison_counts(document, out);

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-void k3_report_html(json_t *const *documents, size_t count, FILE *out);
+/* The first `first` records are the base of a comparison; first == count: backend against backend. */
+void k3_report_html(json_t *const *documents, size_t count, size_t first, FILE *out);
 
 #endif

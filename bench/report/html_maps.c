@@ -1,91 +1,75 @@
+/* Heat maps of one cell: bytes, time and waits by source, destination and QP. */
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/report/cellview.h"
+#include "bench/report/fields.h"
 #include "bench/report/html_internal.h"
 #include "harness/base/memory.h"
 
-/* Ranks beyond so many are drawn in blocks of neighbours, so that the page stays small. */
-enum { SIDE = 64, SLOWEST = 12, MAP_LEFT = 46, MAP_TOP = 24, MAP_WIDTH = 360 };
+enum { MAP_LEFT = 52, MAP_TOP = 24, MAP_FOOT = 26, MAP_WIDTH = 360, LEVELS = 12, MOST = 1 << 20 };
 
-enum {
-    LANE_SRC = 1,
-    LANE_DST,
-    LANE_QP,
-    LANE_KIND,
-    LANE_MESSAGES,
-    LANE_WIRE = 9,
-    LANE_BUSY = 12,
-    LANE_P50,
-    LANE_P99
-};
-enum { WAIT_DST = 1, WAIT_SRC, WAIT_SUM, WAIT_COUNT = 5 };
+typedef enum reduction { SUM, MEAN, MAX } reduction_t;
+
+/* What a map shows; texts of its axes are one word each. */
+typedef struct map_kind {
+    const char *kind, *title, *row, *column, *unit;
+    reduction_t reduction;
+} map_kind_t;
 
 typedef struct map {
-    int     rows, columns;        /* cells drawn */
-    int     row_block, col_block; /* ranks or QPs in each */
-    double *sum, *weight;         /* [rows][columns]; the value is sum / weight, or sum */
-    bool    mean;
+    const map_kind_t *of;
+    int               rows, columns;        /* cells drawn */
+    int               row_block, col_block; /* ranks or QPs in each */
+    double           *value, *weight;       /* [rows][columns] */
 } map_t;
 
-static double number(const json_t *row, int column)
+static int blocks(long long n, int side, int *block)
 {
-    return json_number_value(json_array_get(row, (size_t)column));
+    n = n < MOST ? n : MOST;
+    *block = (int)((n + side - 1) / side);
+    return *block > 0 ? (int)((n + *block - 1) / *block) : 0;
 }
 
-static const json_t *rows_of(const json_t *cell, const char *name)
+static bool open_map(map_t *m, const map_kind_t *of, long long rows, long long columns, int side)
 {
-    return json_object_get(json_object_get(cell, name), "rows");
-}
+    k3_error_t unused = K3_ERROR_INIT;
+    uint64_t   n;
 
-static bool of_phase(const json_t *row, const char *phase)
-{
-    const char *name = json_string_value(json_array_get(row, 0));
-
-    return name != NULL && strcmp(name, phase) == 0;
-}
-
-static int blocks(int n, int *block)
-{
-    *block = (n + SIDE - 1) / SIDE;
-    *block = *block > 0 ? *block : 1;
-    return (n + *block - 1) / *block;
-}
-
-static bool open_map(map_t *m, int rows, int columns, bool mean)
-{
-    k3_error_t err = K3_ERROR_INIT;
-
-    *m = (map_t){.mean = mean};
-    m->rows = blocks(rows, &m->row_block);
-    m->columns = blocks(columns, &m->col_block);
-    return rows > 0 && columns > 0 &&
-           k3_alloc("map", (uint64_t)m->rows * (uint64_t)m->columns, sizeof(double), &m->sum,
-                    &err) == K3_OK &&
-           k3_alloc("map", (uint64_t)m->rows * (uint64_t)m->columns, sizeof(double), &m->weight,
-                    &err) == K3_OK;
+    *m = (map_t){.of = of};
+    m->rows = blocks(rows, side, &m->row_block);
+    m->columns = blocks(columns, side, &m->col_block);
+    n = (uint64_t)m->rows * (uint64_t)m->columns;
+    return n > 0 && k3_alloc("map", n, sizeof(double), &m->value, &unused) == K3_OK &&
+           k3_alloc("map", n, sizeof(double), &m->weight, &unused) == K3_OK;
 }
 
 static void close_map(map_t *m)
 {
     k3_free(m->weight);
-    k3_free(m->sum);
+    k3_free(m->value);
 }
 
-static void add(map_t *m, double row, double column, double value, double weight)
+static void add(map_t *m, long long row, long long column, double value, double weight)
 {
-    int r = (int)row / m->row_block, c = (int)column / m->col_block;
+    long long r = row / m->row_block, c = column / m->col_block;
+    double   *at;
 
-    if (row >= 0 && column >= 0 && r < m->rows && c < m->columns) {
-        m->sum[r * m->columns + c] += value;
-        m->weight[r * m->columns + c] += weight;
+    if (row < 0 || column < 0 || r >= m->rows || c >= m->columns) {
+        return;
     }
+    at = &m->value[r * m->columns + c];
+    *at = m->of->reduction == MAX ? fmax(*at, value) : *at + value;
+    m->weight[r * m->columns + c] += weight;
 }
 
 static double value_of(const map_t *m, int i)
 {
-    return m->mean ? (m->weight[i] > 0.0 ? m->sum[i] / m->weight[i] : 0.0) : m->sum[i];
+    if (m->of->reduction == MEAN) {
+        return m->weight[i] > 0.0 ? m->value[i] / m->weight[i] : 0.0;
+    }
+    return m->value[i];
 }
 
 static void range_of(const map_t *m, double *low, double *high)
@@ -102,206 +86,237 @@ static void range_of(const map_t *m, double *low, double *high)
     }
 }
 
-static void name_block(int at, int block, char text[32])
+/* --- drawing --------------------------------------------------------------------------------- */
+
+/* 0: nothing to show; 1 to LEVELS on a logarithmic scale. */
+static int level_of(double value, double low, double high)
 {
-    if (block == 1) {
-        snprintf(text, 32, "%d", at);
-    } else {
-        snprintf(text, 32, "%d-%d", at * block, at * block + block - 1);
+    if (!(value > 0.0)) {
+        return 0;
+    }
+    return high > low ? 1 + (int)round((LEVELS - 1) * log(value / low) / log(high / low)) : LEVELS;
+}
+
+/* One path for each level: neighbours of a row with the same level are one stroke. */
+static void draw_levels(const map_t *m, double low, double high, int size, FILE *out)
+{
+    for (int level = 1; level <= LEVELS; level++) {
+        bool any = false;
+
+        for (int i = 0; i < m->rows * m->columns; i++) {
+            int c = i % m->columns, run = 1;
+
+            if (level_of(value_of(m, i), low, high) != level) {
+                continue;
+            }
+            while (c + run < m->columns && level_of(value_of(m, i + run), low, high) == level) {
+                run++;
+            }
+            if (!any) {
+                fprintf(out,
+                        "<path class=\"heat\" stroke-width=\"%d\" stroke-opacity=\"%.2f\" d=\"",
+                        size - 1, 0.06 + 0.94 * level / LEVELS);
+            }
+            any = true;
+            fprintf(out, "M%d %dh%d", MAP_LEFT + size * c,
+                    MAP_TOP + size * (i / m->columns) + size / 2, size * run - 1);
+            i += run - 1;
+        }
+        fputs(any ? "\" />\n" : "", out);
     }
 }
 
-static void draw_map(const map_t *m, const char *title, const char *row, const char *column,
-                     const char *unit, FILE *out)
+static void name_block(int at, int block, FILE *out)
 {
-    double low, high, size = m->columns > 32 || m->rows > 32 ? 10.0 : 22.0;
-    int    width, height;
+    if (block == 1) {
+        fprintf(out, "%d", at);
+    } else {
+        fprintf(out, "%d-%d", at * block, at * block + block - 1);
+    }
+}
+
+static void draw_ticks(const map_t *m, int size, int height, FILE *out)
+{
+    int each = 1;
+
+    while (m->rows / each > 16 || m->columns / each > 16) {
+        each *= 2;
+    }
+    for (int i = 0; i < m->rows; i += each) {
+        fprintf(out, "<text class=\"soft\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%d</text>",
+                MAP_LEFT - 5, MAP_TOP + size * (i + 0.5) + 4.0, i * m->row_block);
+    }
+    for (int i = 0; i < m->columns; i += each) {
+        fprintf(out, "<text class=\"soft\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d</text>",
+                MAP_LEFT + size * (i + 0.5), height - 8, i * m->col_block);
+    }
+}
+
+static void number_rows(const map_t *m, FILE *out)
+{
+    fprintf(out, "%s \\ %s, %s", m->of->row, m->of->column, m->of->unit);
+    for (int c = 0; c < m->columns; c++) {
+        fputc('\t', out);
+        name_block(c, m->col_block, out);
+    }
+    for (int i = 0; i < m->rows * m->columns; i++) {
+        double v = value_of(m, i);
+
+        if (i % m->columns == 0) {
+            fputc('\n', out);
+            name_block(i / m->columns, m->row_block, out);
+        }
+        fputc('\t', out);
+        if (v > 0.0) {
+            fprintf(out, "%.*g", m->of->unit[0] == 'B' ? 15 : 6, v);
+        }
+    }
+    fputc('\n', out);
+}
+
+static void draw_map(const map_t *m, const char *phase, FILE *out)
+{
+    double low, high;
+    int    size = m->columns > 32 || m->rows > 32 ? 10 : 22, width, height;
+    char   title[128], a[32], b[32];
 
     range_of(m, &low, &high);
     if (high <= 0.0) {
         return;
     }
-    width = MAP_LEFT + (int)(size * m->columns) + 10;
+    snprintf(title, sizeof(title), "%s: %s", phase, m->of->title);
+    width = MAP_LEFT + size * m->columns + 10;
     width = width < MAP_WIDTH ? MAP_WIDTH : width; /* room for the words */
-    height = MAP_TOP + (int)(size * m->rows) + 26;
-    fputs("<div><h3>", out);
-    k3_html_text(title, out);
+    height = MAP_TOP + size * m->rows + MAP_FOOT;
     fprintf(out,
-            "</h3>\n<div class=wide><svg viewBox=\"0 0 %d %d\" width=%d height=%d role=img "
-            "aria-label=\"",
-            width, height, width, height);
-    k3_html_text(title, out);
-    fprintf(out, "\">\n<text class=soft x=%d y=12>%s across, %s down; %.3g to %.3g %s</text>\n", 0,
-            column, row, low, high, unit);
-    for (int i = 0; i < m->rows * m->columns; i++) {
-        double v = value_of(m, i), share = high > low ? log(v / low) / log(high / low) : 1.0;
-        char   r[32], c[32];
+            "<div class=map data-size=\"%d\" data-left=\"%d\" data-top=\"%d\" data-rows=\"%s\" "
+            "data-columns=\"%s\" data-unit=\"%s\">\n<h4>%s</h4>\n",
+            size, MAP_LEFT, MAP_TOP, m->of->row, m->of->column, m->of->unit, title);
+    k3_picture_open(m->of->kind, width, height, title, out);
+    fprintf(out, "<text class=\"soft\" x=\"0\" y=\"12\">%s across, %s down; %s to %s %s</text>\n",
+            m->of->column, m->of->row, k3_html_us(low, a), k3_html_us(high, b), m->of->unit);
+    draw_levels(m, low, high, size, out);
+    draw_ticks(m, size, height, out);
+    k3_picture_numbers(out);
+    number_rows(m, out);
+    k3_picture_close(out);
+    fputs("</div>\n", out);
+}
 
-        if (v <= 0.0) {
-            continue;
+/* --- maps of a cell -------------------------------------------------------------------------- */
+
+static void map_waits(const k3_waits_t *w, const char *phase, long long ranks, int side, FILE *out)
+{
+    static const map_kind_t kind = {
+        "waits", "mean wait for a signal of another rank", "destination", "source", "us", MEAN};
+    const json_t *row;
+    map_t         m;
+    size_t        i;
+
+    if (open_map(&m, &kind, ranks, ranks, side)) {
+        json_array_foreach(w->rows, i, row)
+        {
+            if (k3_field_is(row, w->phase, phase) &&
+                k3_field_int(row, w->dst) != k3_field_int(row, w->src)) {
+                add(&m, k3_field_int(row, w->dst), k3_field_int(row, w->src),
+                    k3_field_number(row, w->sum_us), k3_field_number(row, w->count));
+            }
         }
-        name_block(i / m->columns, m->row_block, r);
-        name_block(i % m->columns, m->col_block, c);
+        draw_map(&m, phase, out);
+    }
+    close_map(&m);
+}
+
+/* `columns`: destinations, or QPs. */
+static void map_lanes(const k3_lanes_t *l, const map_kind_t *kind, const char *phase,
+                      long long ranks, long long columns, int side, FILE *out)
+{
+    bool          by_qp = strcmp(kind->column, "QP") == 0, bytes = kind->unit[0] == 'B';
+    const json_t *row;
+    map_t         m;
+    size_t        i;
+
+    if (open_map(&m, kind, ranks, columns, side)) {
+        json_array_foreach(l->rows, i, row)
+        {
+            if (k3_field_is(row, l->phase, phase)) {
+                add(&m, k3_field_int(row, l->src), k3_field_int(row, by_qp ? l->qp : l->dst),
+                    k3_field_number(row, bytes ? l->bytes_wire : l->busy_us), 1.0);
+            }
+        }
+        draw_map(&m, phase, out);
+    }
+    close_map(&m);
+}
+
+/* QPs in use: many exist that a cell does not need. */
+static long long count_qps(const k3_lanes_t *l)
+{
+    const json_t *row;
+    long long     most = -1;
+    size_t        i;
+
+    json_array_foreach(l->rows, i, row)
+    {
+        most = k3_field_int(row, l->qp) > most ? k3_field_int(row, l->qp) : most;
+    }
+    return most < MOST ? most + 1 : MOST;
+}
+
+static void maps_of_phase(const json_t *cell, const char *phase, int side, FILE *out)
+{
+    static const map_kind_t kinds[] = {
+        {"bytes", "bytes on the wire", "source", "destination", "B", SUM},
+        {"busy", "longest time that a lane had work in flight", "source", "destination", "us", MAX},
+        {"qp-bytes", "bytes on the wire", "source", "QP", "B", SUM},
+        {"qp-busy", "longest time that a lane had work in flight", "source", "QP", "us", MAX},
+    };
+    long long  ranks = k3_get_int(json_object_get(cell, "layout"), "tp");
+    k3_lanes_t lanes;
+    k3_waits_t waits;
+
+    k3_lanes_of(cell, &lanes);
+    k3_waits_of(cell, &waits);
+    fputs("<div class=maps>\n", out);
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        map_lanes(&lanes, &kinds[k], phase, ranks, k < 2 ? ranks : count_qps(&lanes), side, out);
+    }
+    map_waits(&waits, phase, ranks, side, out);
+    fputs("</div>\n", out);
+}
+
+static void say_what_is_kept(const json_t *cell, FILE *out)
+{
+    const json_t *qps = json_object_get(cell, "qps");
+    long long     kept = k3_get_int(qps, "lanes_kept"), total = k3_get_int(qps, "lanes_total");
+
+    if (kept < total) {
         fprintf(out,
-                "<rect class=\"bar s0\" fill-opacity=%.2f x=%.0f y=%.0f width=%.0f "
-                "height=%.0f><title>%s %s, %s %s: %.4g "
-                "%s</title></rect>\n",
-                0.08 + 0.92 * share, MAP_LEFT + size * (i % m->columns),
-                MAP_TOP + size * (i / m->columns), size - 1.0, size - 1.0, row, r, column, c, v,
-                unit);
+                "<p class=warn>The record keeps the %lld slowest of %lld lanes; the maps show no "
+                "others.</p>\n",
+                kept, total);
     }
-    for (int i = 0; i<m->rows; i += m->rows> 16 ? 8 : 1) {
-        fprintf(out, "<text class=soft x=%d y=%.0f text-anchor=end>%d</text>", MAP_LEFT - 5,
-                MAP_TOP + size * (i + 0.75), i * m->row_block);
-    }
-    for (int i = 0; i<m->columns; i += m->columns> 16 ? 8 : 1) {
-        fprintf(out, "<text class=soft x=%.0f y=%d text-anchor=middle>%d</text>",
-                MAP_LEFT + size * (i + 0.5), height - 8, i * m->col_block);
-    }
-    fputs("</svg></div></div>\n", out);
 }
 
-static void map_waits(const json_t *cell, const char *phase, int ranks, FILE *out)
+void k3_html_maps(const json_t *cell, int side, FILE *out)
 {
-    const json_t *row;
-    char          title[80];
-    map_t         m;
-    size_t        i;
+    char       label[96];
+    k3_lanes_t lanes;
+    k3_waits_t waits;
 
-    if (open_map(&m, ranks, ranks, true)) {
-        json_array_foreach(rows_of(cell, "waits"), i, row)
-        {
-            if (of_phase(row, phase) && number(row, WAIT_DST) != number(row, WAIT_SRC)) {
-                add(&m, number(row, WAIT_DST), number(row, WAIT_SRC), number(row, WAIT_SUM),
-                    number(row, WAIT_COUNT));
-            }
-        }
-        snprintf(title, sizeof(title), "Waits of the %s: mean for a signal of another rank", phase);
-        draw_map(&m, title, "destination", "source", "us", out);
-    }
-    close_map(&m);
-}
-
-/* Lanes by destination (value column per source and destination) or by QP. */
-static void map_lanes(const json_t *cell, const char *phase, int ranks, int columns, bool by_qp,
-                      int value, FILE *out)
-{
-    const json_t *row;
-    char          title[96];
-    map_t         m;
-    size_t        i;
-
-    if (open_map(&m, ranks, columns, false)) {
-        json_array_foreach(rows_of(cell, "qps"), i, row)
-        {
-            if (of_phase(row, phase)) {
-                add(&m, number(row, LANE_SRC), number(row, by_qp ? LANE_QP : LANE_DST),
-                    number(row, value), 1.0);
-            }
-        }
-        snprintf(title, sizeof(title), "Lanes of the %s: %s by source and %s", phase,
-                 value == LANE_WIRE ? "bytes on the wire" : "time with work in flight",
-                 by_qp ? "QP" : "destination");
-        draw_map(&m, title, "source", by_qp ? "QP" : "destination", value == LANE_WIRE ? "B" : "us",
-                 out);
-    }
-    close_map(&m);
-}
-
-/* --- the slowest lanes ----------------------------------------------------------------------- */
-
-static int by_busy(const void *x, const void *y)
-{
-    const json_t *const *a = x, *const *b = y;
-    double               p = number(*a, LANE_BUSY), q = number(*b, LANE_BUSY);
-
-    return (p < q) - (p > q);
-}
-
-static void print_lane(const json_t *row, FILE *out)
-{
-    fputs("<tr><td class=t>", out);
-    k3_html_text(json_string_value(json_array_get(row, 0)) != NULL
-                     ? json_string_value(json_array_get(row, 0))
-                     : "",
-                 out);
-    fprintf(out, "</td><td>%.0f</td><td>%.0f</td><td>%.0f</td><td class=t>", number(row, LANE_SRC),
-            number(row, LANE_DST), number(row, LANE_QP));
-    k3_html_text(json_string_value(json_array_get(row, LANE_KIND)) != NULL
-                     ? json_string_value(json_array_get(row, LANE_KIND))
-                     : "",
-                 out);
-    fprintf(out, "</td><td>%.0f</td><td>%.0f</td><td>%.2f</td>", number(row, LANE_MESSAGES),
-            number(row, LANE_WIRE), number(row, LANE_BUSY));
-    for (int column = LANE_P50; column <= LANE_P99; column++) {
-        if (json_is_number(json_array_get(row, (size_t)column))) {
-            fprintf(out, "<td>%.2f</td>", number(row, column));
-        } else {
-            fputs("<td></td>", out);
-        }
-    }
-    fputs("</tr>\n", out);
-}
-
-static void list_lanes(const json_t *cell, FILE *out)
-{
-    const json_t *rows = rows_of(cell, "qps"), **sorted = NULL;
-    size_t        n = json_array_size(rows);
-    k3_error_t    err = K3_ERROR_INIT;
-
-    if (n == 0 || k3_alloc("lanes", n, sizeof(*sorted), &sorted, &err) != K3_OK) {
+    k3_lanes_of(cell, &lanes);
+    k3_waits_of(cell, &waits);
+    if (lanes.rows == NULL && waits.rows == NULL) {
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        sorted[i] = json_array_get(rows, i);
-    }
-    qsort(sorted, n, sizeof(*sorted), by_busy);
-    fputs("<h3>Slowest lanes</h3>\n<div class=wide><table class=sort><thead><tr>", out);
-    for (size_t i = 0; i < 10; i++) {
-        static const char *const heads[] = {"phase",  "source",   "destination", "QP",
-                                            "lane",   "messages", "wire B",      "busy us",
-                                            "p50 us", "p99 us"};
-
-        fprintf(out, "<th%s><button>%s</button></th>", i == 0 || i == 4 ? " class=t" : "",
-                heads[i]);
-    }
-    fputs("</tr></thead><tbody>\n", out);
-    for (size_t i = 0; i < n && i < SLOWEST; i++) {
-        print_lane(sorted[i], out);
-    }
-    fprintf(out,
-            "</tbody></table></div>\n<p class=soft>%d of %zu lanes, by the time with work in "
-            "flight in one iteration "
-            "(mean); p50 and p99 from post to completion of a message.</p>\n",
-            n < SLOWEST ? (int)n : SLOWEST, n);
-    k3_free(sorted);
-}
-
-void k3_html_maps(const json_t *cell, FILE *out)
-{
-    const json_t *layout = json_object_get(cell, "layout"),
-                 *choices = json_object_get(cell, "choices");
-    int  ranks = (int)json_integer_value(json_object_get(layout, "tp"));
-    int  qps = (int)json_integer_value(json_object_get(choices, "qps_per_peer"));
-    char label[96];
-
-    if (ranks < 1 || (rows_of(cell, "qps") == NULL && rows_of(cell, "waits") == NULL)) {
-        return;
-    }
-    fputs("<h2>Queue pairs and waits of ", out);
-    k3_html_text(k3_html_label(cell, label, sizeof(label)), out);
-    fputs("</h2>\n<details open><summary>Heat maps (logarithmic) and the slowest lanes</summary>\n",
+    fputs("<h3>Queue pairs and waits of ", out);
+    k3_html_text(k3_cell_label(cell, label, sizeof(label)), out);
+    fputs("</h3>\n<details open><summary>Heat maps (logarithmic scale) and the slowest "
+          "lanes</summary>\n",
           out);
-    for (int back = 0; back < 2; back++) {
-        const char *phase = back == 0 ? "dispatch" : "combine";
-
-        fputs("<div class=maps>\n", out);
-        map_waits(cell, phase, ranks, out);
-        map_lanes(cell, phase, ranks, ranks, false, LANE_WIRE, out);
-        map_lanes(cell, phase, ranks, ranks, false, LANE_BUSY, out);
-        map_lanes(cell, phase, ranks, qps, true, LANE_BUSY, out);
-        fputs("</div>\n", out);
-    }
-    list_lanes(cell, out);
+    say_what_is_kept(cell, out);
+    maps_of_phase(cell, "dispatch", side, out);
+    maps_of_phase(cell, "combine", side, out);
+    k3_html_lanes(cell, out);
     fputs("</details>\n", out);
 }

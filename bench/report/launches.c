@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/report/facts.h"
+#include "bench/report/fields.h"
 #include "bench/report/judged.h"
 
 k3_status_t k3_launches_open(k3_launches_t *l, k3_error_t *err)
@@ -19,18 +20,11 @@ void k3_launches_close(k3_launches_t *l)
     json_decref(l->stable);
 }
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
 static bool is_before(const json_t *a, const json_t *b)
 {
-    int order = strcmp(text_of(a, "started"), text_of(b, "started"));
+    int order = strcmp(k3_get_text(a, "started"), k3_get_text(b, "started"));
 
-    return order != 0 ? order < 0 : strcmp(text_of(a, "run"), text_of(b, "run")) < 0;
+    return order != 0 ? order < 0 : strcmp(k3_get_text(a, "run"), k3_get_text(b, "run")) < 0;
 }
 
 static void insert(json_t *list, const json_t *facts)
@@ -49,7 +43,7 @@ static void insert(json_t *list, const json_t *facts)
 k3_status_t k3_launches_add(k3_launches_t *l, const char *path, const json_t *facts,
                             k3_error_t *err)
 {
-    const char *machine = text_of(facts, "machine"), *started = text_of(facts, "started");
+    const char *machine = k3_get_text(facts, "machine"), *started = k3_get_text(facts, "started");
     char        difference[160];
 
     if (l->stable == NULL) {

@@ -6,20 +6,11 @@
 #include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/fields.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
 
-enum {
-    LANE_PHASE,
-    LANE_SRC,
-    LANE_DST,
-    LANE_QP,
-    LANE_KIND,
-    LANE_MESSAGES,
-    LANE_WIRE = 9,
-    LANE_P50 = 13
-};
-enum { WAIT_PHASE, WAIT_DST, WAIT_SRC, WAIT_SUM, WAIT_MAX, WAIT_COUNT, RANKS_MAX = 1 << 14 };
+enum { RANKS_MAX = 1 << 14 };
 
 /* A finding must explain this share of its phase, and stand out from the spread of the others. */
 static const double least_share = 0.2, least_ratio = 3.0, least_deviations = 6.0;
@@ -33,6 +24,8 @@ typedef struct finding {
 
 typedef struct view {
     const json_t *cell;
+    k3_lanes_t    lanes;
+    k3_waits_t    waits;
     const int    *nodes;
     const char   *phase;
     double        phase_us;
@@ -42,28 +35,6 @@ typedef struct view {
     double       *effect;  /* [ranks] */
     double       *load;    /* [ranks] bytes that reach a rank in the dispatch */
 } view_t;
-
-static const json_t *item(const json_t *row, int column)
-{
-    return json_array_get(row, (size_t)column);
-}
-
-static const json_t *rows_of(const json_t *cell, const char *name)
-{
-    return json_object_get(json_object_get(cell, name), "rows");
-}
-
-static bool of_phase(const json_t *row, const char *phase)
-{
-    const char *name = json_string_value(item(row, 0));
-
-    return name != NULL && strcmp(name, phase) == 0;
-}
-
-static int rank_at(const json_t *row, int column)
-{
-    return (int)json_integer_value(item(row, column));
-}
 
 /* --- robust numbers -------------------------------------------------------------------------- */
 
@@ -106,29 +77,29 @@ static double middle_of_others(const double *values, int n, int skip, double *sc
 /* --- waits ----------------------------------------------------------------------------------- */
 
 /* The mean without the longest one: a single hiccup is no pattern. */
-static double usual_wait(const json_t *row)
+static double usual_wait(const k3_waits_t *w, const json_t *row)
 {
-    double n = json_number_value(item(row, WAIT_COUNT));
-    double sum = json_number_value(item(row, WAIT_SUM));
+    double n = k3_field_number(row, w->count), sum = k3_field_number(row, w->sum_us);
 
-    return n > 2.0 ? (sum - json_number_value(item(row, WAIT_MAX))) / (n - 1.0) : sum / n;
+    return n > 2.0 ? (sum - k3_field_number(row, w->max_us)) / (n - 1.0) : sum / n;
 }
 
 static void read_waits(view_t *v)
 {
-    const json_t *rows = rows_of(v->cell, "waits"), *row;
-    size_t        i;
+    const k3_waits_t *w = &v->waits;
+    const json_t     *row;
+    size_t            i;
 
     for (int at = 0; at < v->ranks * v->ranks; at++) {
         v->wait[at] = NAN;
     }
-    json_array_foreach(rows, i, row)
+    json_array_foreach(w->rows, i, row)
     {
-        int dst = rank_at(row, WAIT_DST), src = rank_at(row, WAIT_SRC);
+        long long dst = k3_field_int(row, w->dst), src = k3_field_int(row, w->src);
 
-        if (of_phase(row, v->phase) && dst >= 0 && dst < v->ranks && src >= 0 && src < v->ranks &&
-            json_integer_value(item(row, WAIT_COUNT)) > 0) {
-            v->wait[dst * v->ranks + src] = usual_wait(row);
+        if (k3_field_is(row, w->phase, v->phase) && dst >= 0 && dst < v->ranks && src >= 0 &&
+            src < v->ranks && k3_field_int(row, w->count) > 0) {
+            v->wait[dst * v->ranks + src] = usual_wait(w, row);
         }
     }
 }
@@ -310,21 +281,18 @@ static void find_receiver(view_t *v, finding_t *best)
 
 /* --- slow lane ------------------------------------------------------------------------------- */
 
-typedef struct lanes {
-    const json_t *rows;
-    double       *p50; /* of the lanes of one kind in the phase */
-    int           count;
-} lanes_t;
+typedef struct times {
+    double *p50; /* of the lanes of one kind in the phase */
+    int     count;
+} times_t;
 
 static bool is_lane(const view_t *v, const json_t *row, const char *kind)
 {
-    const char *name = json_string_value(item(row, LANE_KIND));
-
-    return of_phase(row, v->phase) && name != NULL && strcmp(name, kind) == 0 &&
-           json_is_number(item(row, LANE_P50));
+    return k3_field_is(row, v->lanes.phase, v->phase) && k3_field_is(row, v->lanes.lane, kind) &&
+           json_is_number(k3_field(row, v->lanes.p50_us));
 }
 
-static void find_lane_of_kind(view_t *v, const char *kind, lanes_t *l, finding_t *best)
+static void find_lane_of_kind(view_t *v, const char *kind, times_t *l, finding_t *best)
 {
     const json_t *row, *worst = NULL;
     double        most = 0.0, usual, excess;
@@ -333,10 +301,10 @@ static void find_lane_of_kind(view_t *v, const char *kind, lanes_t *l, finding_t
     char          a[32], b[32];
 
     l->count = 0;
-    json_array_foreach(l->rows, i, row)
+    json_array_foreach(v->lanes.rows, i, row)
     {
         if (is_lane(v, row, kind)) {
-            double p50 = json_number_value(item(row, LANE_P50));
+            double p50 = k3_field_number(row, v->lanes.p50_us);
 
             l->p50[l->count++] = p50;
             if (worst == NULL || p50 > most) {
@@ -346,16 +314,16 @@ static void find_lane_of_kind(view_t *v, const char *kind, lanes_t *l, finding_t
         }
     }
     usual = median(l->p50, l->count);
-    excess = worst != NULL ? (most - usual) * json_number_value(item(worst, LANE_MESSAGES)) : 0.0;
+    excess = worst != NULL ? (most - usual) * k3_field_number(worst, v->lanes.messages) : 0.0;
     /* The second slowest must not be like it: that would be no single lane. */
     if (l->count < 4 || most < least_ratio * usual || most < 2.0 * l->p50[l->count - 2] ||
         excess < 0.02 * v->phase_us) {
         return;
     }
     f = finding(v, "slow lane", excess);
-    f.lane[0] = rank_at(worst, LANE_SRC);
-    f.lane[1] = rank_at(worst, LANE_DST);
-    f.lane[2] = rank_at(worst, LANE_QP);
+    f.lane[0] = (int)k3_field_int(worst, v->lanes.src);
+    f.lane[1] = (int)k3_field_int(worst, v->lanes.dst);
+    f.lane[2] = (int)k3_field_int(worst, v->lanes.qp);
     snprintf(f.text, sizeof(f.text),
              "slow lane: %s %d->%d QP %d; a message takes %s us there (median), %s us on the other "
              "%s lanes (%.0f %% of the phase)",
@@ -368,10 +336,10 @@ static void find_lane(view_t *v, finding_t *best)
 {
     static const char *const kinds[] = {"self", "p2p", "qp"};
     k3_error_t               err = K3_ERROR_INIT;
-    lanes_t                  l = {.rows = rows_of(v->cell, "qps")};
+    times_t                  l = {0};
+    size_t                   n = json_array_size(v->lanes.rows);
 
-    if (json_array_size(l.rows) > 0 &&
-        k3_alloc("lanes", json_array_size(l.rows), sizeof(double), &l.p50, &err) == K3_OK) {
+    if (n > 0 && k3_alloc("lanes", n, sizeof(double), &l.p50, &err) == K3_OK) {
         for (int k = 0; k < 3; k++) {
             find_lane_of_kind(v, kinds[k], &l, best);
         }
@@ -383,15 +351,16 @@ static void find_lane(view_t *v, finding_t *best)
 
 static void read_load(view_t *v)
 {
-    const json_t *rows = rows_of(v->cell, "qps"), *row;
-    size_t        i;
+    const k3_lanes_t *l = &v->lanes;
+    const json_t     *row;
+    size_t            i;
 
-    json_array_foreach(rows, i, row)
+    json_array_foreach(l->rows, i, row)
     {
-        int dst = rank_at(row, LANE_DST);
+        long long dst = k3_field_int(row, l->dst);
 
-        if (of_phase(row, "dispatch") && dst >= 0 && dst < v->ranks) {
-            v->load[dst] += json_number_value(item(row, LANE_WIRE));
+        if (k3_field_is(row, l->phase, "dispatch") && dst >= 0 && dst < v->ranks) {
+            v->load[dst] += k3_field_number(row, l->bytes_wire);
         }
     }
 }
@@ -470,8 +439,9 @@ json_t *k3_pattern_of(const json_t *cell, const int *nodes)
     json_int_t    ranks = json_integer_value(json_object_get(layout, "tp"));
     json_t       *result = NULL;
 
-    if (ranks < 1 || ranks > RANKS_MAX ||
-        (rows_of(cell, "waits") == NULL && rows_of(cell, "qps") == NULL)) {
+    k3_lanes_of(cell, &v.lanes);
+    k3_waits_of(cell, &v.waits);
+    if (ranks < 1 || ranks > RANKS_MAX || (v.waits.rows == NULL && v.lanes.rows == NULL)) {
         return NULL;
     }
     v.ranks = (int)ranks;

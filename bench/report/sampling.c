@@ -1,5 +1,6 @@
 #include "bench/report/sampling.h"
 
+#include "bench/report/fields.h"
 #include "bench/report/values.h"
 
 static json_t *record_warmup(const k3_warmup_t *w)
@@ -127,8 +128,40 @@ static const char *why_no_instrument(const k3_measurement_t *m, const k3_measure
                                                : "no iteration was left for it";
 }
 
+static json_t *record_timeline(const k3_measurement_t *m, int ranks)
+{
+    const k3_timeline_result_t *t = &m->timeline;
+    json_t                     *o = json_object(), *rows = json_array();
+
+    k3_set_count(o, "iteration", t->iteration);
+    k3_set_text(o, "chosen", "the nearest to the median of the headline, of up to 32 iterations");
+    k3_set_number(o, "headline_us", t->headline_us);
+    k3_set_number(o, "clock_error_us", m->starts.clock.error);
+    k3_set_count(o, "ranks_total", (uint64_t)ranks);
+    k3_set_count(o, "ranks_kept", (uint64_t)t->ranks_kept);
+    json_object_set_new(
+        o, "columns",
+        json_pack("[s, s, s, s, s]", "rank", "phase", "begin_us", "end_us", "own_us"));
+    for (uint64_t i = 0; i < t->row_count; i++) {
+        const k3_timeline_row_t *r = &t->row[i];
+
+        json_array_append_new(rows,
+                              json_pack("[i, s, o, o, o]", r->rank, k3_phase_names[r->phase],
+                                        k3_json_number(r->begin_us), k3_json_number(r->end_us),
+                                        k3_json_number(r->own_us)));
+    }
+    json_object_set_new(o, "rows", rows);
+    return o;
+}
+
 void k3_record_sampling(json_t *o, const k3_measurement_t *m, const k3_measure_options_t *options)
 {
+    if (m->timeline.row != NULL) {
+        json_object_set_new(
+            o, "timeline", record_timeline(m, (int)k3_get_int(json_object_get(o, "layout"), "tp")));
+    } else {
+        k3_set_null(o, "timeline", m->timeline.reason[0] != '\0' ? m->timeline.reason : "not kept");
+    }
     json_object_set_new(o, "warmup", record_warmup(&m->warmup));
     json_object_set_new(o, "sync", record_sync(&m->starts));
     if (m->trend.valid) {

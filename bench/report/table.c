@@ -7,19 +7,8 @@
 #include <string.h>
 
 #include "bench/report/doubts.h"
+#include "bench/report/fields.h"
 #include "bench/report/limits.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
-static long long int_of(const json_t *object, const char *name)
-{
-    return (long long)json_integer_value(json_object_get(object, name));
-}
 
 const char *k3_table_bytes(double bytes, char *text, size_t size)
 {
@@ -247,8 +236,8 @@ static void rate_text(const json_t *cell, char *text)
         const json_t *rate = json_array_get(rates, i), *value = json_object_get(rate, "GBps");
         double        rated = json_number_value(value);
 
-        if (strcmp(text_of(rate, "name"), "dispatch") == 0 &&
-            strcmp(text_of(rate, "basis"), "wire") == 0 && json_is_number(value)) {
+        if (strcmp(k3_get_text(rate, "name"), "dispatch") == 0 &&
+            strcmp(k3_get_text(rate, "basis"), "wire") == 0 && json_is_number(value)) {
             snprintf(text, ITEM,
                      rated >= 999999.5 ? "%.3g"
                      : rated >= 100.0  ? "%.0f"
@@ -260,7 +249,7 @@ static void rate_text(const json_t *cell, char *text)
 
 static bool has_failed(const json_t *cell)
 {
-    return strcmp(text_of(cell, "status"), "failed") == 0;
+    return strcmp(k3_get_text(cell, "status"), "failed") == 0;
 }
 
 static void run_items(const json_t *cell, items_t *items)
@@ -269,7 +258,7 @@ static void run_items(const json_t *cell, items_t *items)
     char(*text)[ITEM] = items->text;
 
     k3_cell_backend(cell, text[0], ITEM);
-    snprintf(text[1], ITEM, "%s", text_of(json_object_get(cell, "model"), "name"));
+    snprintf(text[1], ITEM, "%s", k3_get_text(json_object_get(cell, "model"), "name"));
     layout_text(cell, text[2]);
     size_text(json_object_get(json_object_get(cell, "tokens"), "max"), text[3], ITEM);
     ratio_text(cell, text[4]);
@@ -283,7 +272,7 @@ static void run_items(const json_t *cell, items_t *items)
     spread_text(cell, text[9]);
     rate_text(cell, text[10]);
     snprintf(text[11], ITEM, "%s",
-             has_failed(cell) ? "FAILED" : text_of(json_object_get(cell, "check"), "state"));
+             has_failed(cell) ? "FAILED" : k3_get_text(json_object_get(cell, "check"), "state"));
 }
 
 static void print_cell(const columns_t *columns, const json_t *cell, bool fastest, bool colour,
@@ -299,37 +288,7 @@ static void print_cell(const columns_t *columns, const json_t *cell, bool fastes
     fputs(colour && (bad || fastest) ? "\033[0m\n" : "\n", out);
 }
 
-static bool was_measured(const json_t *cell)
-{
-    return json_is_array(json_object_get(cell, "phases"));
-}
-
 /* --- below the table ------------------------------------------------------------------------- */
-
-static const char *item_text(const json_t *row, size_t i)
-{
-    const char *text = json_string_value(json_array_get(row, i));
-
-    return text != NULL ? text : "";
-}
-
-enum { COLUMN_MESSAGES = 5, COLUMN_BUSY = 12, COLUMN_P50 = 13, COLUMN_P99 = 14 };
-
-/* The lane with work in flight longest: the last one to finish is only the last one posted. */
-static const json_t *slowest_lane(const json_t *cell)
-{
-    const json_t *rows = json_object_get(json_object_get(cell, "qps"), "rows"), *worst = NULL;
-
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-
-        if (worst == NULL || json_number_value(json_array_get(row, COLUMN_BUSY)) >
-                                 json_number_value(json_array_get(worst, COLUMN_BUSY))) {
-            worst = row;
-        }
-    }
-    return worst;
-}
 
 /* Statements about one cell below its name, on as many lines as they need. */
 typedef struct notes {
@@ -341,7 +300,12 @@ enum { NOTE_INDENT = 17, NOTE = LINE - NOTE_INDENT };
 
 static notes_t start_notes(const char *name, FILE *out)
 {
-    return (notes_t){out, fprintf(out, "  %-14s ", name)};
+    int at = fprintf(out, "  %-14s ", name);
+
+    if (at > NOTE_INDENT) { /* a longer name has a line of its own */
+        at = fprintf(out, "\n%*s", NOTE_INDENT, "") - 1;
+    }
+    return (notes_t){out, at};
 }
 
 __attribute__((format(printf, 2, 3))) static void note(notes_t *n, const char *format, ...)
@@ -363,25 +327,26 @@ __attribute__((format(printf, 2, 3))) static void note(notes_t *n, const char *f
 
 static void note_slowest(notes_t *n, const json_t *cell)
 {
-    const json_t *worst = slowest_lane(cell);
+    const json_t *worst;
+    k3_lanes_t    lanes;
     char          spread[64] = "";
 
+    k3_lanes_of(cell, &lanes);
+    worst = k3_lanes_slowest(&lanes);
     note(n, "slowest rank %lld",
-         int_of(k3_cell_phase(cell, k3_cell_headline(cell)), "slowest_rank"));
+         k3_get_int(k3_cell_phase(cell, k3_cell_headline(cell)), "slowest_rank"));
     if (worst == NULL) {
         return;
     }
-    if (json_is_number(json_array_get(worst, COLUMN_P99))) {
+    if (json_is_number(k3_field(worst, lanes.p99_us))) {
         snprintf(spread, sizeof(spread), ", p50 %.2f p99 %.2f us",
-                 json_number_value(json_array_get(worst, COLUMN_P50)),
-                 json_number_value(json_array_get(worst, COLUMN_P99)));
+                 k3_field_number(worst, lanes.p50_us), k3_field_number(worst, lanes.p99_us));
     }
     note(n, "slowest QP: %s %lld->%lld QP %lld (%s), busy %.1f us with %lld messages%s",
-         item_text(worst, 0), (long long)json_integer_value(json_array_get(worst, 1)),
-         (long long)json_integer_value(json_array_get(worst, 2)),
-         (long long)json_integer_value(json_array_get(worst, 3)), item_text(worst, 4),
-         json_number_value(json_array_get(worst, COLUMN_BUSY)),
-         (long long)json_integer_value(json_array_get(worst, COLUMN_MESSAGES)), spread);
+         k3_field_text(worst, lanes.phase), k3_field_int(worst, lanes.src),
+         k3_field_int(worst, lanes.dst), k3_field_int(worst, lanes.qp),
+         k3_field_text(worst, lanes.lane), k3_field_number(worst, lanes.busy_us),
+         k3_field_int(worst, lanes.messages), spread);
 }
 
 /* What may differ between the lines of a table without a column of its own. */
@@ -389,21 +354,21 @@ static void note_choices(notes_t *n, const json_t *cell)
 {
     const json_t *choices = json_object_get(cell, "choices");
 
-    note(n, "%s: rows %s, results %s, runner %s", text_of(cell, "component"),
-         text_of(choices, "dispatch_dtype"), text_of(choices, "combine_dtype"),
-         text_of(json_object_get(choices, "recipe"), "runner"));
-    if (int_of(json_object_get(cell, "layout"), "cp") > 1) {
-        note(n, "cp %lld", int_of(json_object_get(cell, "layout"), "cp"));
+    note(n, "%s: rows %s, results %s, runner %s", k3_get_text(cell, "component"),
+         k3_get_text(choices, "dispatch_dtype"), k3_get_text(choices, "combine_dtype"),
+         k3_get_text(json_object_get(choices, "recipe"), "runner"));
+    if (k3_get_int(json_object_get(cell, "layout"), "cp") > 1) {
+        note(n, "cp %lld", k3_get_int(json_object_get(cell, "layout"), "cp"));
     }
-    if (strcmp(text_of(choices, "shared"), "sharded") == 0) {
+    if (strcmp(k3_get_text(choices, "shared"), "sharded") == 0) {
         note(n, "shared expert sharded");
     }
     if (json_is_true(json_object_get(choices, "shared_overlap"))) {
         note(n, "shared expert inside the dispatch");
     }
-    note(n, "routing %.60s", text_of(choices, "routing"));
-    note(n, "path rule %s", text_of(json_object_get(cell, "path"), "rule"));
-    note(n, "QPs %lld", int_of(choices, "qps_per_peer"));
+    note(n, "routing %.60s", k3_get_text(choices, "routing"));
+    note(n, "path rule %s", k3_get_text(json_object_get(cell, "path"), "rule"));
+    note(n, "QPs %lld", k3_get_int(choices, "qps_per_peer"));
 }
 
 /* Without a dispatch there is none of the ranks, without rows none at all. */
@@ -432,7 +397,7 @@ static void note_transport(notes_t *n, const json_t *cell)
     if (json_is_string(json_object_get(qps, "transport"))) {
         note(n, "measured %s plan",
              json_is_true(json_object_get(qps, "matches_plan")) ? "==" : "!=");
-        note(n, "transport: %s", text_of(qps, "transport"));
+        note(n, "transport: %s", k3_get_text(qps, "transport"));
     }
 }
 
@@ -441,7 +406,7 @@ static void note_pattern(notes_t *n, const json_t *cell)
 {
     const json_t *pattern = json_object_get(cell, "pattern");
     const json_t *lane = json_object_get(pattern, "lane");
-    const char   *name = text_of(pattern, "name");
+    const char   *name = k3_get_text(pattern, "name");
     char          who[64] = "";
 
     if (name[0] == '\0' || strcmp(name, "none") == 0) {
@@ -456,10 +421,11 @@ static void note_pattern(notes_t *n, const json_t *cell)
         bool node = json_is_integer(json_object_get(pattern, "node"));
 
         snprintf(who, sizeof(who), "%s %lld", node ? "node" : "rank",
-                 int_of(pattern, node ? "node" : "rank"));
+                 k3_get_int(pattern, node ? "node" : "rank"));
     }
     note(n, "%s: %s, %.0f %% of the %s", name, who,
-         100.0 * json_number_value(json_object_get(pattern, "share")), text_of(pattern, "phase"));
+         100.0 * json_number_value(json_object_get(pattern, "share")),
+         k3_get_text(pattern, "phase"));
 }
 
 static void note_doubts(notes_t *n, const json_t *cell)
@@ -500,12 +466,13 @@ static void print_refused(const json_t *cells, FILE *out)
 {
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *cell = json_array_get(cells, i);
-        const char   *status = text_of(cell, "status");
+        const char   *status = k3_get_text(cell, "status");
         char          backend[32];
 
         if (strcmp(status, "ok") != 0 && strcmp(status, "planned") != 0) {
             fprintf(out, "%s: %s %s: %s\n", status, k3_cell_backend(cell, backend, sizeof(backend)),
-                    text_of(json_object_get(cell, "model"), "name"), text_of(cell, "reason"));
+                    k3_get_text(json_object_get(cell, "model"), "name"),
+                    k3_get_text(cell, "reason"));
         }
     }
 }
@@ -520,7 +487,7 @@ static bool print_measured(const json_t *cells, FILE *out, bool colour)
     for (size_t i = 0; i < json_array_size(cells); i++) {
         items_t items;
 
-        if (was_measured(json_array_get(cells, i))) {
+        if (k3_cell_measured(json_array_get(cells, i))) {
             run_items(json_array_get(cells, i), &items);
             widen_columns(&columns, &items);
             any = true;
@@ -533,7 +500,7 @@ static bool print_measured(const json_t *cells, FILE *out, bool colour)
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *cell = json_array_get(cells, i);
 
-        if (was_measured(cell)) {
+        if (k3_cell_measured(cell)) {
             print_cell(&columns, cell, k3_cell_is_fastest(cells, cell), colour, out);
         }
     }
@@ -552,7 +519,7 @@ void k3_table_print(const json_t *document, FILE *out, bool colour)
                      "interval below all others'\n\n");
     }
     for (size_t i = 0; i < json_array_size(cells); i++) {
-        if (was_measured(json_array_get(cells, i))) {
+        if (k3_cell_measured(json_array_get(cells, i))) {
             print_notes(json_array_get(cells, i), out);
         }
     }
@@ -584,7 +551,7 @@ static void plan_items(const json_t *cell, items_t *items)
     char(*text)[ITEM] = items->text;
 
     k3_cell_backend(cell, text[0], ITEM);
-    snprintf(text[1], ITEM, "%s", text_of(json_object_get(cell, "model"), "name"));
+    snprintf(text[1], ITEM, "%s", k3_get_text(json_object_get(cell, "model"), "name"));
     layout_text(cell, text[2]);
     count_text(json_object_get(json_object_get(cell, "work"), "rows_global"), text[3], ITEM);
     ratio_text(cell, text[4]);
@@ -597,7 +564,7 @@ static void plan_items(const json_t *cell, items_t *items)
 
 static bool is_planned(const json_t *cell)
 {
-    return strcmp(text_of(cell, "status"), "planned") == 0;
+    return strcmp(k3_get_text(cell, "status"), "planned") == 0;
 }
 
 void k3_table_plan(const json_t *cells, FILE *out)

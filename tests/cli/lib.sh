@@ -25,7 +25,7 @@ long_tests() { [ -n "$K3BENCH_TEST_LONG" ]; }
 
 # A runaway process ends itself; the address sanitizer needs terabytes of addresses.
 grep -q __asan_init "$k3bench" && sanitized=1 || sanitized=0
-[ "$sanitized" = 1 ] || ulimit -v 20000000
+[ "$sanitized" = 1 ] || ulimit -Sv 20000000
 ulimit -c 0
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/k3bench-cli.XXXXXX")

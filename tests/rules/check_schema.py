@@ -75,6 +75,16 @@ def beyond_schema(document):
             low, high = instrument["ci95_pct"]
             if not low <= instrument["difference_pct"] <= high:
                 yield "%s/instrument: the difference is outside its interval" % where
+        timeline = cell.get("timeline")
+        if timeline:
+            rows = timeline["rows"]
+            if len({row[0] for row in rows}) != timeline["ranks_kept"]:
+                yield "%s/timeline: ranks_kept is %d" % (where, timeline["ranks_kept"])
+            if min(row[2] for row in rows) != 0:
+                yield "%s/timeline: it does not begin at 0" % where
+            # Times are rounded to nine digits.
+            if any(row[4] > (row[3] - row[2]) * (1 + 1e-6) + 1e-3 for row in rows):
+                yield "%s/timeline: more time inside a phase than from its begin to its end" % where
         qps = cell.get("qps")
         if qps and len(qps["rows"]) != qps["lanes_kept"]:
             yield "%s/qps: %d rows, lanes_kept is %d" % (where, len(qps["rows"]), qps["lanes_kept"])
@@ -122,6 +132,9 @@ def changes(document):
     if first(document, "overlap"):
         yield change("an overlap without its span", lambda d: first(d, "overlap")["overlap"].pop("span_us"))
         yield change("an overlap and a reason why none", lambda d: first(d, "overlap").update(overlap_reason="x"))
+    if first(document, "timeline"):
+        yield change("a timeline without its clock's error",
+                     lambda d: first(d, "timeline")["timeline"].pop("clock_error_us"))
     if first(document, "qps"):
         yield change("a lane of 15 values", lambda d: first(d, "qps")["qps"]["rows"][0].pop())
         yield change("other columns", lambda d: first(d, "qps")["qps"]["columns"].reverse())

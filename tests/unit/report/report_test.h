@@ -115,6 +115,19 @@ static inline void assert_nulls_have_reasons(const json_t *value, const char *wh
     }
 }
 
+/* Columns of the lanes and of the waits of a record, in its order. */
+static inline json_t *lane_columns(void)
+{
+    return parse_json("[\"phase\", \"src\", \"dst\", \"qp\", \"lane\", \"messages\", \"signals\", "
+                      "\"doorbells\", \"bytes_payload\", \"bytes_wire\", \"first_post_us\", "
+                      "\"last_done_us\", \"busy_us\", \"p50_us\", \"p99_us\", \"max_us\"]");
+}
+
+static inline json_t *wait_columns(void)
+{
+    return parse_json("[\"phase\", \"dst\", \"src\", \"sum_us\", \"max_us\", \"count\"]");
+}
+
 /* What a printer writes; to be freed. */
 #define CAPTURE(text, call)                                                                        \
     do {                                                                                           \

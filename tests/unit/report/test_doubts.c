@@ -2,7 +2,7 @@
 #include "tests/unit/report/report_test.h"
 
 #include "bench/report/doubts.h"
-#include "bench/report/files.h"
+#include "bench/report/markdown.h"
 #include "bench/report/table.h"
 
 static json_t *cell_with(json_t *trend, json_t *sync, json_t *instrument, const char *span_reason)

@@ -9,7 +9,7 @@ static char *page_of(json_t *document)
     size_t size;
     FILE  *file = open_memstream(&text, &size);
 
-    k3_report_html(&document, 1, file);
+    k3_report_html(&document, 1, 1, file);
     fclose(file);
     return text;
 }
@@ -29,12 +29,13 @@ static json_t *record_with(const char *name)
                                   "dispatch", "median", 4.0, "ci95", "name", "region", "median",
                                   11.0, "ci95", 10.0, 12.0, "samples", samples));
     json_object_set_new(cell, "choices", json_pack("{s:i}", "qps_per_peer", 1));
-    json_object_set_new(
-        cell, "waits",
-        json_pack("{s:[[s, i, i, f, f, i]]}", "rows", "dispatch", 0, 1, 5.0, 3.0, 2));
+    json_object_set_new(cell, "waits",
+                        json_pack("{s:o, s:[[s, i, i, f, f, i]]}", "columns", wait_columns(),
+                                  "rows", "dispatch", 0, 1, 5.0, 3.0, 2));
     json_object_set_new(cell, "qps",
-                        json_pack("{s:[[s, i, i, i, s, i, i, i, i, i, f, f, f, n, n, n]]}", "rows",
-                                  "dispatch", 0, 1, 0, name, 3, 1, 0, 100, 120, 1.0, 2.0, 0.5));
+                        json_pack("{s:o, s:[[s, i, i, i, s, i, i, i, i, i, f, f, f, n, n, n]]}",
+                                  "columns", lane_columns(), "rows", "dispatch", 0, 1, 0, name, 3,
+                                  1, 0, 100, 120, 1.0, 2.0, 0.5));
     return json_pack("{s:{s:s, s:s, s:[{s:s, s:s, s:s}]}, s:{}, s:[o, {s:s, s:s, s:s, s:s, s:n}]}",
                      "run", "id", name, "version", name, "options", "name", "model", "value", name,
                      "origin", name, "topology", "cells", cell, "backend", name, "mode", "",

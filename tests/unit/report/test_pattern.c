@@ -63,8 +63,9 @@ static json_t *cell_with(const plant_t *p, uint64_t seed)
             }
         }
     }
-    return json_pack("{s:{s:i}, s:[{s:s, s:f}], s:{s:o}, s:{s:o}}", "layout", "tp", RANKS, "phases",
-                     "name", "dispatch", "median", 300.0, "waits", "rows", waits, "qps", "rows",
+    return json_pack("{s:{s:i}, s:[{s:s, s:f}], s:{s:o, s:o}, s:{s:o, s:o}}", "layout", "tp", RANKS,
+                     "phases", "name", "dispatch", "median", 300.0, "waits", "columns",
+                     wait_columns(), "rows", waits, "qps", "columns", lane_columns(), "rows",
                      lanes);
 }
 
@@ -172,8 +173,11 @@ static void test_absent(void **state)
     }
     cell = parse_json(
         "{\"layout\": {\"tp\": 2}, \"phases\": [{\"name\": \"dispatch\", \"median\": 5}],"
-        "\"waits\": {\"rows\": [[\"dispatch\", 7, -1, 3.0, 1.0, 4], 5, [null]]},"
-        "\"qps\": {\"rows\": [[\"dispatch\", 9, 9], {}]}}");
+        "\"waits\": {\"columns\": [\"phase\", \"dst\", \"src\", \"sum_us\", \"max_us\", "
+        "\"count\"], "
+        "\"rows\": [[\"dispatch\", 7, -1, 3.0, 1.0, 4], 5, [null]]},"
+        "\"qps\": {\"columns\": [\"phase\", \"src\", \"dst\"], \"rows\": [[\"dispatch\", 9, 9], "
+        "{}]}}");
     found = k3_pattern_of(cell, NULL);
     assert_string_equal(text_at(found, "name"), "none");
     json_decref(found);
