@@ -9,6 +9,7 @@
 # SETS (5) of LAUNCHES (10) a side, PATTERNS (20) of each culprit. The machine should be left alone.
 set -euo pipefail
 
+. "$(dirname "$0")/lib.sh"
 usage='usage: bench-trust.sh K3BENCH_BINARY [FOLDER [launches|verdicts|patterns...]]'
 bin=$(readlink -f "${1:?$usage}")
 sets=${SETS:-5} launches=${LAUNCHES:-10} patterns=${PATTERNS:-20} budget=${BUDGET:-100000}
@@ -23,7 +24,6 @@ else
 fi
 cd "$folder"
 [ $# -gt 0 ] || set -- launches verdicts patterns
-. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 allow_mpirun
 
 # launch RANKS FILE OPTIONS...: nothing when FILE is there; false when the time is over.
@@ -42,14 +42,14 @@ cells=(--model "kimi-k3-mini:E=16,K=4" --backend "deepep:ll,mooncake,nixl,uccl,n
     --tokens 8 --iters 15 --sync barrier)
 
 # Behind the combine, where both ranks have just met: what is planted there is not hidden in somebody's wait.
-delay() { # PERCENT of the region (the longest median of the cells), as a fault
-    jq -r --arg percent "$1" '[.cells[].phases[] | select(.name == "region") | .median] | max * ($percent | tonumber) / 100 / 1000
-        | "stall:0:latent_up:\(. * 10000 | round / 10000)"' probe.json
+delay() { # PERCENT of the region (the longest of the cells in the least disturbed probe), as a fault
+    jq -rs --arg percent "$1" 'map([.cells[].phases[] | select(.name == "region") | .median] | max) | min * ($percent | tonumber) / 100 / 1000
+        | "stall:0:latent_up:\(. * 10000 | round / 10000)"' probe.*.json
 }
 
 measure_launches() {
     local set i side turn sides=(a d5 d2) fault
-    launch 2 probe.json "${cells[@]}" || return 0
+    for i in 1 2 3 4 5; do launch 2 "probe.$i.json" "${cells[@]}" || return 0; done
     for ((set = 0; set < sets; set++)); do
         for ((i = 0; i < launches; i++)); do
             for ((turn = 0; turn < 3; turn++)); do
@@ -62,7 +62,7 @@ measure_launches() {
             done
         done
     done
-    echo "launches: all $sets sets of $launches a side are there"
+    echo "launches: all $sets sets of $launches a side are there; planted: $(delay 5), $(delay 2)"
 }
 
 # --- verdicts ----------------------------------------------------------------------------------------------------------------

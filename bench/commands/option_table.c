@@ -96,9 +96,8 @@ const k3_option_def_t k3_option_defs[] = {
     {"isa", "NAME", "auto", "auto, avx2, scalar: which CPU kernels", R},
     {"fault", "SPEC", "none",
      "stall:RANK:PHASE:MS[:ITERATION], dead:RANK[+RANK...]:PHASE[:ITERATION],\n"
-     "slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW (test of the checks); iterations from 1, warm-up "
-     "counted (default: each;\n"
-     "dead from the second timed one)",
+     "slow-qp:SRC:DST:QP:FACTOR, slow-node:NODE:FACTOR, corrupt:RANK:ROW (test of the checks);\n"
+     "iterations from 1, warm-up counted (default: each; dead from the second timed one)",
      R},
     {"call-timeout", "S", NULL,
      "how long a dispatch or combine waits for a rank before --on-timeout; default: the backend's\n"

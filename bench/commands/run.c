@@ -278,6 +278,11 @@ static k3_status_t check_fault(const run_t *run, const k3_cell_t *cell, k3_error
     if (f->dead_count > 0 && cell->component == K3_COMPONENT_CONTROL) {
         return k3_fail(err, K3_ERR_USAGE, "fault: component control has no place for a dead rank");
     }
+    if (f->slow_node >= 0 && (cell->nodes < 2 || (uint32_t)f->slow_node >= cell->nodes)) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "fault: node %d: the cell has %u, and a lane must leave it", f->slow_node,
+                       cell->nodes);
+    }
     if (f->slow_src >= 0 && f->slow_qp >= cell->qps.active) {
         return k3_fail(err, K3_ERR_USAGE,
                        "fault: QP index %u: %s has %u queue pairs to each peer, from 0", f->slow_qp,

@@ -146,7 +146,7 @@ static inline bool settle_op(k3_qps_t *qps, k3_op_t *op, ucs_status_ptr_t result
 
 static inline bool needs_time(const k3_qps_t *qps, const k3_lane_t *lane)
 {
-    return qps->booking || lane == qps->slow_lane;
+    return qps->booking || lane->slow;
 }
 
 void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
@@ -172,7 +172,7 @@ void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_
                               ucp_put_nbx(lane->ep, local, bytes, lane->remote + offset, lane->rkey,
                                           &qps->put_param));
     }
-    if (__builtin_expect(lane == qps->slow_lane, 0)) {
+    if (__builtin_expect(lane->slow, 0)) {
         slow_down(qps, posted);
     }
     if (book != NULL) {
@@ -198,7 +198,7 @@ void k3_qps_get_parts(k3_qps_t *qps, int peer, unsigned qp, const k3_part_t *par
         memcpy(parts[i].local, lane->mapped + parts[i].offset, parts[i].bytes);
         bytes += parts[i].bytes;
     }
-    if (__builtin_expect(lane == qps->slow_lane, 0)) {
+    if (__builtin_expect(lane->slow, 0)) {
         slow_down(qps, posted);
     }
     if (qps->booking) {
@@ -303,7 +303,7 @@ static inline void post_signal(k3_qps_t *qps, int peer, unsigned qp, uint64_t of
         in_flight =
             send_signal(qps, lane, take_op(qps, lane, book, posted, false), offset, value, kind);
     }
-    if (__builtin_expect(lane == qps->slow_lane, 0)) {
+    if (__builtin_expect(lane->slow, 0)) {
         slow_down(qps, posted);
     }
     if (book != NULL) {
@@ -311,7 +311,7 @@ static inline void post_signal(k3_qps_t *qps, int peer, unsigned qp, uint64_t of
         book->bytes_wire += width_of(kind);
         if (!in_flight) {
             /* One store: done when it is posted, a second look at the clock would cost more. */
-            bool at_once = lane->mapped != NULL && lane != qps->slow_lane;
+            bool at_once = lane->mapped != NULL && !lane->slow;
 
             book_stored(qps, lane, book, posted, at_once ? posted : k3_clock_now(), false);
         }
