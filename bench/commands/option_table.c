@@ -129,6 +129,9 @@ const k3_option_def_t k3_option_defs[] = {
     /* comparing */
     {"floor", "PCT", "3", "a shift of the median below PCT percent is no finding",
      K3_COMMAND_COMPARE | K3_COMMAND_GATE},
+    {"scaled", "on|off", "off",
+     "compare headlines as they would be at one speed of the processors (host.scaled_us)",
+     K3_COMMAND_COMPARE},
     {"phase", "NAME", NULL, "compare this phase; default: the headline of each cell",
      K3_COMMAND_COMPARE},
     {"baseline", "BACKEND", NULL,

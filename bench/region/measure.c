@@ -9,6 +9,7 @@
 #include "bench/region/collect.h"
 #include "bench/region/sampler.h"
 #include "harness/base/memory.h"
+#include "harness/mpi/beat.h"
 
 const char *const k3_check_mode_names[] = {"off", "ends", "every", NULL};
 
@@ -45,6 +46,7 @@ static void sampler_free(k3_sampler_t *s)
     k3_free(s->kept);
     k3_free(s->unbooked);
     k3_free(s->gap);
+    k3_free(s->beat);
     k3_free(s->headline_max);
     k3_free(s->scratch);
     k3_spans_global_close(&s->global);
@@ -67,6 +69,7 @@ static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error
     if (k3_alloc("samples", n, sizeof(double), &s->headline_max, err) != K3_OK ||
         k3_alloc("samples", 2 * n, sizeof(double), &s->scratch, err) != K3_OK ||
         k3_alloc("gaps", n, sizeof(double), &s->gap, err) != K3_OK ||
+        k3_alloc("beats", n, sizeof(double), &s->beat, err) != K3_OK ||
         k3_alloc("samples", n, sizeof(double), &s->unbooked, err) != K3_OK ||
         k3_alloc("waits", peers, sizeof(k3_wait_t), &s->kept, err) != K3_OK ||
         k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
@@ -262,6 +265,7 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
         if (k3_instrument_due(s, n)) {
             k3_instrument_iterate(s, &out->instrument);
         }
+        s->beat[n] = s->region->world->oversubscribed ? 0.0 : k3_beat();
         calls = k3_alloc_calls();
         k3_sampler_iterate(s);
         out->timed_allocations += k3_alloc_calls() - calls;
@@ -295,6 +299,27 @@ static void describe_starts(const k3_sampler_t *s, k3_starts_t *starts)
     }
 }
 
+/* Each sample against the beat of its own iteration: the speed changes while a cell is measured. */
+static void judge_host(k3_sampler_t *s, uint64_t n, k3_host_speed_t *host)
+{
+    const k3_world_t *w = s->region->world;
+    int               sharing = w->oversubscribed;
+    double           *mean = s->unbooked; /* read by now */
+
+    MPI_Allreduce(MPI_IN_PLACE, &sharing, 1, MPI_INT, MPI_MAX, w->comm);
+    MPI_Reduce(s->beat, mean, (int)n, MPI_DOUBLE, MPI_SUM, 0, w->comm);
+    if (w->rank != 0 || sharing || n == 0) {
+        return;
+    }
+    host->valid = true;
+    for (uint64_t i = 0; i < n; i++) {
+        mean[i] /= w->size;
+        s->beat[i] = s->headline_max[i] * K3_BEAT_NOMINAL_US / mean[i];
+    }
+    k3_summarize(mean, n, s->scratch, &host->beat);
+    k3_summarize(s->beat, n, s->scratch, &host->scaled);
+}
+
 static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err)
 {
     uint64_t n = out->iterations;
@@ -304,6 +329,7 @@ static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err
     k3_trend(s->headline_max, n, s->scratch, &out->trend);
     k3_idle_judge(s->headline_max, s->gap, n, s->scratch, &out->idle);
     k3_instrument_judge(s, n, &out->instrument, err);
+    judge_host(s, n, &out->host);
     for (int p = K3_PHASE_DISPATCH; p < K3_PHASE_COUNT; p++) {
         /* local[] was read by k3_collect: its room is free. */
         k3_spans_global_collect(&s->global, s->region->world, (k3_phase_t)p, n, s->region->pairs,

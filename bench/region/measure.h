@@ -51,6 +51,14 @@ typedef struct k3_instrument {
     double   pct, low_pct, high_pct; /* Hodges-Lehmann shift over the median without */
 } k3_instrument_t;
 
+/* How fast the processors were while the cell was measured. Nothing where ranks share cores: a beat would measure
+ * who has the core. */
+typedef struct k3_host_speed {
+    bool         valid;
+    k3_summary_t beat;   /* us; of an iteration the mean over the ranks */
+    k3_summary_t scaled; /* headline, us, each sample times K3_BEAT_NOMINAL_US over its beat */
+} k3_host_speed_t;
+
 /* How the iterations began. */
 typedef struct k3_starts {
     bool              common; /* at a common start; else behind a barrier */
@@ -102,6 +110,7 @@ typedef struct k3_measurement {
     k3_starts_t       starts;
     k3_trend_t        trend; /* of the headline */
     k3_idle_t         idle;
+    k3_host_speed_t   host;
     k3_phase_result_t phase[K3_PHASE_COUNT];
     k3_check_t        check; /* of all ranks */
     bool              checked;
