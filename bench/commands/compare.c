@@ -16,13 +16,13 @@ static k3_status_t read_options(const k3_options_t *options, k3_comparison_t *c,
 {
     const k3_profile_t      *profile;
     static const char *const switches[] = {"off", "on", NULL};
-    double                   floor;
+    const char              *asked = k3_options_get(options, "floor");
+    double                   floor = 1.0;
     size_t                   index, scaled = 0;
 
     c->phase = k3_options_get(options, "phase");
     c->baseline = k3_options_get(options, "baseline");
-    if (k3_parse_double("floor", k3_options_get(options, "floor"), 0.0, 1000.0, &floor, err) !=
-            K3_OK ||
+    if ((asked != NULL && k3_parse_double("floor", asked, 0.0, 1000.0, &floor, err) != K3_OK) ||
         k3_parse_name("scaled", k3_options_get(options, "scaled"), switches, &scaled, err) !=
             K3_OK ||
         (c->phase != NULL &&

@@ -90,7 +90,7 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"sync", "auto|round|barrier", "auto",
      "how iterations begin: at an agreed moment of the global clock (round) or behind a barrier;\n"
-     "auto: round where every rank has a core",
+     "auto: round where a core is left beside the ranks of each node",
      R},
     {"accounting", "on|off", "on", "counters and times of each queue pair", R},
     {"isa", "NAME", "auto", "auto, avx2, scalar: which CPU kernels", R},
@@ -127,7 +127,10 @@ const k3_option_def_t k3_option_defs[] = {
      "FILE)",
      K3_COMMAND_REPORT | K3_COMMAND_COMPARE | K3_COMMAND_GATE},
     /* comparing */
-    {"floor", "PCT", "3", "a shift of the median below PCT percent is no finding",
+    {"floor", "PCT", NULL,
+     "a shift of the median below PCT percent is no finding, and `same` is shown to lie within "
+     "it;\n"
+     "default: compare 1, gate 3",
      K3_COMMAND_COMPARE | K3_COMMAND_GATE},
     {"scaled", "on|off", "off",
      "compare headlines as they would be at one speed of the processors (host.scaled_us)",

@@ -139,21 +139,6 @@ void k3_sampler_progress(const k3_sampler_t *s, const char *what, uint64_t n, do
     }
 }
 
-/* When the warm-up missed many of its starts the machine is busy with something else, and a rank that
- * waits for a start is the first to lose its core. All ranks know the same. */
-static void choose_start(k3_sampler_t *s, k3_measurement_t *out)
-{
-    const char *why = s->options->start_reason;
-
-    snprintf(out->starts.why, sizeof(out->starts.why), "%s", why != NULL ? why : "asked for");
-    if (s->options->may_fall_back && s->region->sync != NULL && 4 * s->late > out->warmup.n) {
-        snprintf(out->starts.why, sizeof(out->starts.why),
-                 "%llu of %llu common starts of the warm-up were missed",
-                 (unsigned long long)s->late, (unsigned long long)out->warmup.n);
-        s->region->sync = NULL;
-    }
-}
-
 static void forget_warm_up(k3_sampler_t *s)
 {
     k3_region_t *r = s->region;
@@ -290,6 +275,9 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
 
 static void describe_starts(const k3_sampler_t *s, k3_starts_t *starts)
 {
+    const char *why = s->options->start_reason;
+
+    snprintf(starts->why, sizeof(starts->why), "%s", why != NULL ? why : "asked for");
     starts->common = s->region->sync != NULL;
     starts->slack_us = starts->common ? k3_sync_slack_us(s->region->sync) : 0.0;
     starts->compared = s->options->sync != NULL;
@@ -350,7 +338,6 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
         k3_warm_up(&s, &out->warmup);
         if (s.trapped.status == K3_OK) {
             forget_warm_up(&s);
-            choose_start(&s, out);
             k3_spans_global_place(&s.global, 0);
             region->timed_from = s.payload + 1;
             out->iterations = sample(&s, out);

@@ -25,8 +25,7 @@ typedef struct k3_measure_options {
     bool            progress;    /* one line on a terminal, rank 0 */
     bool            accounting;  /* of the queue pairs, as the region was made */
     k3_sync_t      *sync;        /* the global clock; NULL: no spans */
-    const char     *start_reason;  /* why iterations begin as they do; for the record */
-    bool            may_fall_back; /* to a barrier, when many common starts are missed */
+    const char     *start_reason; /* why iterations begin as they do; for the record */
 } k3_measure_options_t;
 
 typedef struct k3_phase_result {
