@@ -106,9 +106,9 @@ for i in range(8):
         change(path, how)
 PYTHON
 python3 make.py how.py
-single compare pair*.json -o pairs.json
+single compare pair*.json -o paired.json
 expect_rc 0
-expect pairs.json '.cells == [.cells[0]] and (.cells[0] | .test == "signed ranks" and .verdict == "worse" and .p == 2 / 256)'
+expect paired.json '.cells == [.cells[0]] and (.cells[0] | .test == "signed ranks" and .verdict == "worse" and .p == 2 / 256)'
 single compare pair[0-3].json -- pair[4-7].json -o sides.json
 expect sides.json '.cells[] | .test == "Mann-Whitney"'
 single compare again?.json -- pair?.json -o again.json
