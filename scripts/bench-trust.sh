@@ -73,40 +73,38 @@ import glob, json, random, statistics, subprocess, sys
 
 bin, sets = sys.argv[1], int(sys.argv[2])
 
-def compare(base, new):
-    """The cells of the comparison document; made anew each time."""
-    subprocess.run(["rm", "-f", "comparison.out"], check=True)
-    code = subprocess.run([bin, "compare", *base, "--", *new, "-o", "comparison.json"], stdout=subprocess.DEVNULL).returncode
-    assert code in (0, 1), code
-    with open("comparison.json") as f:
-        cells = json.load(f)["cells"]
-    subprocess.run(["rm", "comparison.json"], check=True)
-    return cells
+def compare(base, new, scaled="off"):
+    """The cells of the comparison document."""
+    run = subprocess.run([bin, "compare", *base, "--", *new, "--scaled", scaled, "-o", "-"], stdout=subprocess.PIPE)
+    assert run.returncode in (0, 1), run.returncode
+    return [c for c in json.loads(run.stdout)["cells"] if "p" in c]
 
 def side(name, s):
     return sorted(glob.glob(f"{name}.{s}.*.json"))
 
-def report(name, cells, unit="cells"):
+def report(name, cells):
+    if not cells:
+        print(f"{name:44} nothing could be judged")
+        return
     count = {v: sum(c["verdict"] == v for c in cells) for v in ("worse", "better", "same", "inconclusive")}
     needed = [c["launches_needed"] for c in cells if c.get("launches_needed")]
-    print(f"{name:34} {len(cells):5} {unit}: " + ", ".join(f"{n} {v}" for v, n in count.items())
+    print(f"{name:44} {len(cells):5} cells: " + ", ".join(f"{n} {v}" for v, n in count.items())
           + f"; p <= 0.05 alone in {sum(c['p'] <= 0.05 for c in cells)} ({100 * sum(c['p'] <= 0.05 for c in cells) / len(cells):.1f} %)"
           + f"; median shift {statistics.median(c['shift_pct'] for c in cells):+.2f} %"
           + (f"; launches needed {statistics.median(needed):.0f} (median)" if needed else ""))
 
-# 8 launches a side of the same build: neighbours in time, by turns on the two sides.
+# 8 launches a side of the same build: neighbours in time, by turns on the two sides. Then drawn at random.
 all_a = [f for s in range(sets) for f in side("a", s)]
 blocks = [all_a[i:i + 16] for i in range(0, len(all_a) - 15, 16)]
-report(f"A/A, {len(blocks)} comparisons, 8 a side", [c for b in blocks for c in compare(b[0::2], b[1::2])])
 random.seed(1)
-drawn = []
-for _ in range(200):
-    draw = random.sample(all_a, 16)
-    drawn += compare(draw[:8], draw[8:])
-report("A/A, 200 drawn at random, 8 a side", drawn)
-for percent in (5, 2):
-    cells = [c for s in range(sets) for c in compare(side("a", s), side(f"d{percent}", s))]
-    report(f"delay {percent} %, {len(side('a', 0))} a side", cells)
+draws = [random.sample(all_a, 16) for _ in range(200)] if len(all_a) >= 16 else []
+for scaled in ("off", "on"):
+    how = ", scaled" if scaled == "on" else ""
+    report(f"A/A, {len(blocks)} comparisons, 8 a side{how}", [c for b in blocks for c in compare(b[0::2], b[1::2], scaled)])
+    report(f"A/A, 200 drawn at random, 8 a side{how}", [c for d in draws for c in compare(d[:8], d[8:], scaled)])
+    for percent in (5, 2):
+        cells = [c for s in range(sets) if side(f"d{percent}", s) for c in compare(side("a", s), side(f"d{percent}", s), scaled)]
+        report(f"delay {percent} %, {len(side('a', 0))} a side{how}", cells)
 PYTHON
 }
 
@@ -129,7 +127,7 @@ measure_patterns() {
     named "nothing planted: none" '.name == "none"'
     named "rank 3 late by 30 ms" '.name == "late rank" and .rank == 3' --fault stall:3:dispatch_send:30
     named "lane 0 to 5 QP 2 slow" '.name == "slow lane" and .lane == [0, 5, 2]' --fault slow-qp:0:5:2:400
-    named "node 1 slow" '.name == "slow node" and .node == 1' --fault stall:4+5+6+7:dispatch_send:30
+    named "node 1 slow" '.name == "slow node" and .node == 1' --fault slow-node:1:100
     named "nine tenths of the rows to rank 2" '.name == "skewed routing" and .rank == 2' --tokens 128 --routing hot-rank:2:0.9
 }
 

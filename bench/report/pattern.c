@@ -27,6 +27,7 @@ static const double least_share = 0.2, least_ratio = 3.0, least_deviations = 6.0
 typedef struct finding {
     const char *name, *phase;
     int         rank, node, lane[3]; /* -1: does not apply */
+    bool        link;                /* all lanes of a node */
     double      excess_us, share;
     char        text[320];
 } finding_t;
@@ -174,11 +175,11 @@ static bool stands_out(const view_t *v, int at, double *excess)
            *excess >= least_deviations * deviation;
 }
 
-/* A lane apart from all others of its kind is a cause; ranks that are late because of it are its
- * consequence, and their waits add up to more than the lane's own time. */
+/* A lane apart from all others of its kind is a cause, and so is a node whose lanes are; ranks that are late because
+ * of them are their consequence, and their waits add up to more than the lanes' own time. */
 static double weight(const finding_t *f)
 {
-    return f->lane[0] >= 0 ? 10.0 * f->excess_us : f->excess_us;
+    return f->link ? INFINITY : f->lane[0] >= 0 ? 10.0 * f->excess_us : f->excess_us;
 }
 
 static void keep(finding_t *best, const finding_t *f)
@@ -253,6 +254,65 @@ static bool find_node(view_t *v, finding_t *best)
     return true;
 }
 
+static bool is_lane(const view_t *v, const json_t *row, const char *kind)
+{
+    const char *name = json_string_value(item(row, LANE_KIND));
+
+    return of_phase(row, v->phase) && name != NULL && strcmp(name, kind) == 0 &&
+           json_is_number(item(row, LANE_P50));
+}
+
+/* Median time of a message on the queue pairs that leave `node`, or (other) the other nodes. */
+static double lanes_leaving(const view_t *v, const json_t *rows, int node, bool other, double *p50,
+                            int *count)
+{
+    const json_t *row;
+    size_t        i;
+
+    *count = 0;
+    json_array_foreach(rows, i, row)
+    {
+        int src = rank_at(row, LANE_SRC), dst = rank_at(row, LANE_DST);
+
+        if (is_lane(v, row, "qp") && src >= 0 && src < v->ranks && dst >= 0 && dst < v->ranks &&
+            v->nodes[src] != v->nodes[dst] && (v->nodes[src] == node) != other) {
+            p50[(*count)++] = json_number_value(item(row, LANE_P50));
+        }
+    }
+    return median(p50, *count);
+}
+
+/* Most lanes that leave one node are slower than those that leave the others: its link. */
+static bool find_link(view_t *v, double *p50, finding_t *best)
+{
+    const json_t *rows = rows_of(v->cell, "qps");
+    int           count, others;
+    char          a[32], b[32];
+
+    for (int r = 0; r < v->ranks; r++) {
+        int       node = v->nodes[r];
+        double    usual = lanes_leaving(v, rows, node, true, p50, &others);
+        double    slow = lanes_leaving(v, rows, node, false, p50, &count);
+        finding_t f;
+
+        /* A quarter of them is as fast as the others at most. */
+        if (count < 4 || others < 4 || !(slow >= least_ratio * usual) ||
+            p50[count / 4] < 2.0 * usual || slow - usual < 0.001 * v->phase_us) {
+            continue;
+        }
+        f = finding(v, "slow node", slow - usual);
+        f.node = node;
+        f.link = true;
+        snprintf(f.text, sizeof(f.text),
+                 "slow node: node %d; a message of the %s takes %s us on the lanes that leave it "
+                 "(median of %d), %s us on those that leave the others",
+                 node, v->phase, us_text(slow, a), count, us_text(usual, b));
+        keep(best, &f);
+        return true;
+    }
+    return false;
+}
+
 /* --- late rank, slow receiver ---------------------------------------------------------------- */
 
 /* Load of a rank over the mean of all. */
@@ -316,14 +376,6 @@ typedef struct lanes {
     int           count;
 } lanes_t;
 
-static bool is_lane(const view_t *v, const json_t *row, const char *kind)
-{
-    const char *name = json_string_value(item(row, LANE_KIND));
-
-    return of_phase(row, v->phase) && name != NULL && strcmp(name, kind) == 0 &&
-           json_is_number(item(row, LANE_P50));
-}
-
 static void find_lane_of_kind(view_t *v, const char *kind, lanes_t *l, finding_t *best)
 {
     const json_t *row, *worst = NULL;
@@ -364,7 +416,7 @@ static void find_lane_of_kind(view_t *v, const char *kind, lanes_t *l, finding_t
     keep(best, &f);
 }
 
-static void find_lane(view_t *v, finding_t *best)
+static void find_lanes(view_t *v, finding_t *best)
 {
     static const char *const kinds[] = {"self", "p2p", "qp"};
     k3_error_t               err = K3_ERROR_INIT;
@@ -372,7 +424,9 @@ static void find_lane(view_t *v, finding_t *best)
 
     if (json_array_size(l.rows) > 0 &&
         k3_alloc("lanes", json_array_size(l.rows), sizeof(double), &l.p50, &err) == K3_OK) {
-        for (int k = 0; k < 3; k++) {
+        bool link = v->nodes != NULL && find_link(v, l.p50, best);
+
+        for (int k = 0; k < 3 && !link; k++) {
             find_lane_of_kind(v, kinds[k], &l, best);
         }
         k3_free(l.p50);
@@ -458,7 +512,7 @@ static void look_at_phase(view_t *v, const char *phase, finding_t *best)
         find_late_rank(v, best);
     }
     find_receiver(v, best);
-    find_lane(v, best);
+    find_lanes(v, best);
 }
 
 json_t *k3_pattern_of(const json_t *cell, const int *nodes)
