@@ -1,77 +1,141 @@
 #!/usr/bin/env bash
-# How far the verdicts and the named patterns can be trusted: a build against itself, planted delays, planted
-# culprits. Usage: scripts/bench-trust.sh K3BENCH_BINARY (the build target bench-trust calls it).
-# COMPARISONS (20), LAUNCHES a side (8) and PATTERNS (20) scale it; with the defaults it takes about half an hour
-# on 2 quiet cores.
+# How far the verdicts and the named patterns can be trusted: a build against itself, planted delays, planted culprits.
+#
+#   scripts/bench-trust.sh K3BENCH_BINARY [FOLDER [PART...]]
+#
+# Parts, all of them by default: `launches` and `patterns` measure, `verdicts` judges the records in FOLDER. What is in FOLDER
+# is kept and counted, so a long measurement can be made in pieces: each call adds what is missing until BUDGET seconds have
+# passed, and says how much is left. Without FOLDER everything is made in one call in a folder that is removed.
+# SETS (5) of LAUNCHES (10) a side, PATTERNS (20) of each culprit. The machine should be left alone.
 set -euo pipefail
 
-bin=$(readlink -f "${1:?usage: bench-trust.sh K3BENCH_BINARY}")
-comparisons=${COMPARISONS:-20} launches=${LAUNCHES:-8} patterns=${PATTERNS:-20}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-if [ "$(id -u)" = 0 ]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. "$(dirname "$0")/lib.sh"
+usage='usage: bench-trust.sh K3BENCH_BINARY [FOLDER [launches|verdicts|patterns...]]'
+bin=$(readlink -f "${1:?$usage}")
+sets=${SETS:-5} launches=${LAUNCHES:-10} patterns=${PATTERNS:-20} budget=${BUDGET:-100000}
+if [ $# -ge 2 ]; then
+    folder=$2
+    mkdir -p "$folder"
+    shift 2
+else
+    folder=$(mktemp -d "${TMPDIR:-/tmp}/k3bench-trust.XXXXXX")
+    trap 'rm -rf "$folder"' EXIT
+    shift
 fi
+cd "$folder"
+[ $# -gt 0 ] || set -- launches verdicts patterns
+allow_mpirun
 
-# launch RANKS FILE OPTIONS...
+# launch RANKS FILE OPTIONS...: nothing when FILE is there; false when the time is over.
 launch() {
     local ranks=$1 file=$2
     shift 2
-    rm -f "$file"
-    mpirun --oversubscribe -np "$ranks" "$bin" run --check off --progress off --out "$file" "$@" \
-        >/dev/null 2>"$work/err" || { cat "$work/err"; exit 1; }
+    [ ! -e "$file" ] || return 0
+    [ "$SECONDS" -lt "$budget" ] || return 1
+    mpirun --oversubscribe -np "$ranks" "$bin" run --check off --progress off --out "$file" "$@" >/dev/null 2>err || { cat err >&2; exit 1; }
 }
 
-cell=(--model "kimi-k3-mini:E=16,K=4" --backend "mooncake,deepep:ll" --tokens 16 --iters 30)
+# --- launches: sides a (as it is), d5 and d2 (late by 5 and 2 % in every iteration), in turns --------------------------------
 
-# compared FAULT NAME: LAUNCHES a side in turns, the new side with the fault; leaves $work/NAME.json.
-compared() {
-    local fault=$1 name=$2 i
-    for ((i = 0; i < launches; i++)); do
-        launch 2 "$work/a$i.json" "${cell[@]}"
-        launch 2 "$work/b$i.json" "${cell[@]}" --fault "$fault"
+# Eight backends at the same small work on 2 ranks: their regions take about as long.
+cells=(--model "kimi-k3-mini:E=16,K=4" --backend "deepep:ll,mooncake,nixl,uccl,nccl_ep,mori:asyncll,deepep_v2:direct,flashinfer"
+    --tokens 8 --iters 15 --sync barrier)
+
+# Behind the combine, where both ranks have just met: what is planted there is not hidden in somebody's wait.
+delay() { # PERCENT of the region (the longest of the cells in the least disturbed probe), as a fault
+    jq -rs --arg percent "$1" 'map([.cells[].phases[] | select(.name == "region") | .median] | max) | min * ($percent | tonumber) / 100 / 1000
+        | "stall:0:latent_up:\(. * 10000 | round / 10000)"' probe.*.json
+}
+
+measure_launches() {
+    local set i side turn sides=(a d5 d2) fault
+    for i in 1 2 3 4 5; do launch 2 "probe.$i.json" "${cells[@]}" || return 0; done
+    for ((set = 0; set < sets; set++)); do
+        for ((i = 0; i < launches; i++)); do
+            for ((turn = 0; turn < 3; turn++)); do
+                side=${sides[(i + turn) % 3]} fault=none
+                [ "$side" = a ] || fault=$(delay "${side#d}")
+                launch 2 "$side.$set.$(printf %03d "$i").json" "${cells[@]}" --rotate "$i" --fault "$fault" || {
+                    echo "launches: set $set of $sets, $i of $launches a side; call again"
+                    return 0
+                }
+            done
+        done
     done
-    rm -f "$work/$name.json"
-    "$bin" compare "$work"/a?*.json -- "$work"/b?*.json -o "$work/$name.json" || true
+    echo "launches: all $sets sets of $launches a side are there; planted: $(delay 5), $(delay 2)"
 }
 
-# verdicts FILTER FILE...: how many cells
-verdicts() {
-    local filter=$1
-    shift
-    jq -s "[.[].cells[] | select($filter)] | length" "$@"
+# --- verdicts ----------------------------------------------------------------------------------------------------------------
+
+judge_launches() {
+    python3 - "$bin" "$sets" <<'PYTHON'
+import glob, json, random, statistics, subprocess, sys
+
+bin, sets = sys.argv[1], int(sys.argv[2])
+
+def compare(base, new, scaled="off"):
+    """The cells of the comparison document."""
+    run = subprocess.run([bin, "compare", *base, "--", *new, "--scaled", scaled, "-o", "-"], stdout=subprocess.PIPE)
+    assert run.returncode in (0, 1), run.returncode
+    return [c for c in json.loads(run.stdout)["cells"] if "p" in c]
+
+def side(name, s):
+    return sorted(glob.glob(f"{name}.{s}.*.json"))
+
+def report(name, cells):
+    if not cells:
+        print(f"{name:44} nothing could be judged")
+        return
+    count = {v: sum(c["verdict"] == v for c in cells) for v in ("worse", "better", "same", "inconclusive")}
+    needed = [c["launches_needed"] for c in cells if c.get("launches_needed")]
+    print(f"{name:44} {len(cells):5} cells: " + ", ".join(f"{n} {v}" for v, n in count.items())
+          + f"; p <= 0.05 alone in {sum(c['p'] <= 0.05 for c in cells)} ({100 * sum(c['p'] <= 0.05 for c in cells) / len(cells):.1f} %)"
+          + f"; median shift {statistics.median(c['shift_pct'] for c in cells):+.2f} %"
+          + (f"; launches needed {statistics.median(needed):.0f} (median)" if needed else ""))
+
+# 8 launches a side of the same build: neighbours in time, by turns on the two sides. Then drawn at random.
+all_a = [f for s in range(sets) for f in side("a", s)]
+blocks = [all_a[i:i + 16] for i in range(0, len(all_a) - 15, 16)]
+random.seed(1)
+draws = [random.sample(all_a, 16) for _ in range(200)] if len(all_a) >= 16 else []
+for scaled in ("off", "on"):
+    how = ", scaled" if scaled == "on" else ""
+    report(f"A/A, {len(blocks)} comparisons, 8 a side{how}", [c for b in blocks for c in compare(b[0::2], b[1::2], scaled)])
+    report(f"A/A, 200 drawn at random, 8 a side{how}", [c for d in draws for c in compare(d[:8], d[8:], scaled)])
+    for percent in (5, 2):
+        cells = [c for s in range(sets) if side(f"d{percent}", s) for c in compare(side("a", s), side(f"d{percent}", s), scaled)]
+        report(f"delay {percent} %, {len(side('a', 0))} a side{how}", cells)
+PYTHON
 }
 
-launch 2 "$work/probe.json" "${cell[@]}"
-region=$(jq '[.cells[].phases[] | select(.name == "region") | .median] | min' "$work/probe.json")
-percent() { awk -v r="$region" -v p="$1" 'BEGIN { printf "%.3f", r * p / 100 / 1000 }'; } # of the region, in ms
-printf 'region %.0f us (2 ranks); %s comparisons of %s launches a side, two cells each\n' "$region" "$comparisons" "$launches"
+# --- patterns ----------------------------------------------------------------------------------------------------------------
 
-for ((c = 0; c < comparisons; c++)); do compared none "aa$c"; done
-printf 'A/A        worse or better %s of %s cells (p alone below 5 %%: %s)\n' \
-    "$(verdicts '.verdict == "worse" or .verdict == "better"' "$work"/aa*.json)" "$((2 * comparisons))" \
-    "$(verdicts '.p <= 0.05' "$work"/aa*.json)"
-
-for size in 10 5 2; do
-    for ((c = 0; c < comparisons; c++)); do compared "stall:1:expert_mlp:$(percent "$size")" "p$size.$c"; done
-    printf 'delay %2d %% worse %s, inconclusive %s, same %s, better %s of %s cells\n' "$size" \
-        "$(verdicts '.verdict == "worse"' "$work/p$size".*.json)" "$(verdicts '.verdict == "inconclusive"' "$work/p$size".*.json)" \
-        "$(verdicts '.verdict == "same"' "$work/p$size".*.json)" "$(verdicts '.verdict == "better"' "$work/p$size".*.json)" \
-        "$((2 * comparisons))"
-done
-
-# named FILTER OPTIONS...: how often the pattern fits, 8 ranks on 2 virtual nodes
+# named NAME FILTER OPTIONS...: how often the pattern fits, 8 ranks on 2 virtual nodes.
 named() {
-    local filter=$1 right=0 i
-    shift
-    for ((i = 0; i < patterns; i++)); do
-        launch 8 "$work/pattern.json" --model tiny:E=32,K=4 --backend deepep:ll --tokens 16 --iters 30 --nodes-as 2 --seed "$((i + 1))" "$@"
-        if jq -e ".cells[0].pattern | $filter" "$work/pattern.json" >/dev/null; then right=$((right + 1)); fi
+    local name=$1 filter=$2 file i right=0 made=0
+    shift 2
+    for ((i = 1; i <= patterns; i++)); do
+        file=pattern.${name// /-}.$(printf %03d "$i").json
+        launch 8 "$file" --model tiny:E=32,K=4 --backend deepep:ll --tokens 16 --iters 30 --nodes-as 2 --seed "$i" "$@" || break
+        made=$((made + 1))
+        if jq -e ".cells[0].pattern | $filter" "$file" >/dev/null; then right=$((right + 1)); fi
     done
-    echo "$right of $patterns"
+    printf 'pattern %-46s right in %d of %d\n' "$name" "$right" "$made"
 }
-echo "patterns, 8 ranks on 2 cores"
-echo "  nothing planted: none            $(named '.name == "none"')"
-echo "  rank 3 late by 30 ms             $(named '.name == "late rank" and .rank == 3' --fault stall:3:dispatch_send:30)"
-echo "  lane 0->5 QP 2 slow, 400 fold    $(named '.name == "slow lane" and .lane == [0, 5, 2]' --fault slow-qp:0:5:2:400)"
-echo "  nine tenths of the rows to rank 2 $(named '.name == "skewed routing" and .rank == 2' --tokens 128 --routing hot-rank:2:0.9)"
+
+measure_patterns() {
+    named "nothing planted: none" '.name == "none"'
+    named "rank 3 late by 30 ms" '.name == "late rank" and .rank == 3' --fault stall:3:dispatch_send:30
+    named "lane 0 to 5 QP 2 slow" '.name == "slow lane" and .lane == [0, 5, 2]' --fault slow-qp:0:5:2:400
+    named "node 1 slow" '.name == "slow node" and .node == 1' --fault slow-node:1:100
+    named "nine tenths of the rows to rank 2" '.name == "skewed routing" and .rank == 2' --tokens 128 --routing hot-rank:2:0.9
+}
+
+for part in "$@"; do
+    case $part in
+        launches) measure_launches ;;
+        verdicts) judge_launches ;;
+        patterns) measure_patterns ;;
+        *) die 2 "$usage" ;;
+    esac
+done

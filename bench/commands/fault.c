@@ -98,6 +98,19 @@ static k3_status_t parse_slow(const k3_list_t *p, uint32_t world, k3_fault_t *f,
     return K3_OK;
 }
 
+static k3_status_t parse_slow_node(const k3_list_t *p, uint32_t world, k3_fault_t *f,
+                                   k3_error_t *err)
+{
+    uint64_t node;
+
+    if (k3_parse_u64("fault node", p->items[1], 0, world - 1, &node, err) != K3_OK ||
+        k3_parse_double("fault factor", p->items[2], 1.0, 1e6, &f->slow_factor, err) != K3_OK) {
+        return err->status;
+    }
+    f->slow_node = (int)node;
+    return K3_OK;
+}
+
 static k3_status_t parse_corrupt(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
 {
     if (parse_rank(p->items[1], world, &f->corrupt_rank, err) != K3_OK) {
@@ -115,6 +128,7 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
     } kinds[] = {{"stall", 4, 5, parse_stall},
                  {"dead", 3, 4, parse_dead},
                  {"slow-qp", 5, 5, parse_slow},
+                 {"slow-node", 3, 3, parse_slow_node},
                  {"corrupt", 3, 3, parse_corrupt}};
     k3_list_t parts;
     bool      known = false;
@@ -133,11 +147,11 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
     }
     k3_list_free(&parts);
     if (!known) {
-        k3_fail(
-            err, K3_ERR_USAGE,
-            "fault: \"%s\" is none of none, stall:RANK:PHASE:MS[:ITERATION or :/EVERY], "
-            "dead:RANK[+RANK...]:PHASE[:ITERATION], slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW",
-            text);
+        k3_fail(err, K3_ERR_USAGE,
+                "fault: \"%s\" is none of none, stall:RANK:PHASE:MS[:ITERATION or :/EVERY], "
+                "dead:RANK[+RANK...]:PHASE[:ITERATION], slow-qp:SRC:DST:QP:FACTOR, "
+                "slow-node:NODE:FACTOR, corrupt:RANK:ROW",
+                text);
     }
     return err->status;
 }

@@ -37,11 +37,11 @@ static bool is_on(const k3_options_t *options, const char *name)
 
 static k3_status_t read_numbers(gate_t *g, k3_error_t *err)
 {
-    uint64_t window, sessions;
-    double   floor, balance;
+    const char *asked = k3_options_get(g->options, "floor");
+    uint64_t    window, sessions;
+    double      floor = 3.0, balance;
 
-    if (k3_parse_double("floor", k3_options_get(g->options, "floor"), 0.0, 1000.0, &floor, err) !=
-            K3_OK ||
+    if ((asked != NULL && k3_parse_double("floor", asked, 0.0, 1000.0, &floor, err) != K3_OK) ||
         k3_parse_double("balance-floor", k3_options_get(g->options, "balance-floor"), 0.0, 1000.0,
                         &balance, err) != K3_OK ||
         k3_parse_u64("window", k3_options_get(g->options, "window"), 6, 1000, &window, err) !=

@@ -127,7 +127,7 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"sync", "auto|round|barrier", "auto",
      "how iterations begin: at an agreed moment of the global clock (round) or behind a barrier;\n"
-     "auto: round where every rank has a core",
+     "auto: round where a core is left beside the ranks of each node",
      R},
     {"accounting", "on|off", "on", "counters and times of each queue pair", R},
     {"isa", "NAME", "auto",
@@ -139,9 +139,8 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"fault", "SPEC", "none",
      "stall:RANK:PHASE:MS[:ITERATION or :/EVERY], dead:RANK[+RANK...]:PHASE[:ITERATION],\n"
-     "slow-qp:SRC:DST:QP:FACTOR, corrupt:RANK:ROW (test of the checks); iterations from 1, warm-up "
-     "counted (default: each;\n"
-     "dead from the second timed one)",
+     "slow-qp:SRC:DST:QP:FACTOR, slow-node:NODE:FACTOR, corrupt:RANK:ROW (test of the checks);\n"
+     "iterations from 1, warm-up counted (default: each; dead from the second timed one)",
      R},
     {"call-timeout", "S", NULL,
      "how long a dispatch or combine waits for a rank before --on-timeout; default: the backend's\n"
@@ -187,8 +186,14 @@ const k3_option_def_t k3_option_defs[] = {
      R | K3_COMMAND_REPORT},
     {"lanes", NULL, "off", "CSV with a row for each queue pair instead", K3_COMMAND_REPORT},
     /* comparing */
-    {"floor", "PCT", "3", "a shift of the median below PCT percent is no finding",
+    {"floor", "PCT", NULL,
+     "a shift of the median below PCT percent is no finding, and `same` is shown to lie within "
+     "it;\n"
+     "default: compare 1, gate 3",
      K3_COMMAND_COMPARE | K3_COMMAND_GATE},
+    {"scaled", "on|off", "off",
+     "compare headlines as they would be at one speed of the processors (host.scaled_us)",
+     K3_COMMAND_COMPARE},
     {"phase", "NAME", NULL, "compare this phase; default: the headline of each cell",
      K3_COMMAND_COMPARE},
     {"baseline", "BACKEND", NULL,

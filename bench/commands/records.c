@@ -119,49 +119,35 @@ static k3_status_t check_or_free(const char *path, json_t **document_p, k3_error
 }
 
 /* What is asked of many records; "stable" holds whatever makes a machine. */
-static const char *const brief_names[] = {"schema",
-                                          "run",
-                                          "id",
-                                          "started_utc",
-                                          "git_sha",
-                                          "fingerprint",
-                                          "key",
-                                          "cells",
-                                          "backend",
-                                          "mode",
-                                          "model",
-                                          "name",
-                                          "layout",
-                                          "tp",
-                                          "dp",
-                                          "cp",
-                                          "nodes",
-                                          "tokens",
-                                          "total",
-                                          "component",
-                                          "status",
-                                          "reason",
-                                          "work",
-                                          "routing_hash",
-                                          "check",
-                                          "state",
-                                          "phases",
-                                          "median",
-                                          "path",
-                                          "moves_rows",
-                                          "rows_dispatched",
+static const char *const brief_names[] = {"schema",      "run",        "id",
+                                          "started_utc", "git_sha",    "fingerprint",
+                                          "key",         "cells",      "backend",
+                                          "mode",        "model",      "name",
+                                          "layout",      "tp",         "dp",
+                                          "cp",          "nodes",      "tokens",
+                                          "total",       "component",  "status",
+                                          "reason",      "work",       "routing_hash",
+                                          "check",       "state",      "median",
+                                          "path",        "moves_rows", "rows_dispatched",
+                                          "value",       "topology",   "oversubscribed",
+                                          "sync",        "method",     "qps",
+                                          "transport",   "host",       "scaled_us",
                                           NULL};
 static const char *const whole_names[] = {"stable", NULL};
 
-/* The phases that a cell can be judged by (k3_table_headline), and the bare loop. */
-static const char *const headlines[] = {"region",     "pair",    "dispatch", "combine",
-                                        "expert_mlp", "control", NULL};
+static const char *const list_names[] = {"phases", "options", NULL};
+
+/* The options that change how a cell is measured; then the phases that a cell can be judged by
+ * (k3_cell_headline), and the bare loop. */
+#define MEASURE_OPTIONS "check", "isa", "accounting"
+static const char *const headlines[] = {MEASURE_OPTIONS, "region", "pair",    "dispatch", "combine",
+                                        "expert_mlp",    "chain",  "control", NULL};
 
 k3_status_t k3_records_brief(const char *path, const char *phase, json_t **document_p,
                              k3_error_t *err)
 {
-    const char *const one[] = {phase, NULL};
-    k3_wanted_t wanted = {brief_names, whole_names, "phases", phase != NULL ? one : headlines};
+    const char *const one[] = {MEASURE_OPTIONS, phase, NULL};
+    k3_wanted_t wanted = {brief_names, whole_names, list_names, phase != NULL ? one : headlines};
 
     return k3_document_read_brief(path, &wanted, document_p, err) == K3_OK
                ? check_or_free(path, document_p, err)

@@ -328,6 +328,11 @@ static k3_status_t check_fault(const run_t *run, const k3_cell_t *cell, k3_error
     if (f->dead_count > 0 && cell->component == K3_COMPONENT_CONTROL) {
         return k3_fail(err, K3_ERR_USAGE, "fault: component control has no place for a dead rank");
     }
+    if (f->slow_node >= 0 && (cell->nodes < 2 || (uint32_t)f->slow_node >= cell->nodes)) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "fault: node %d: the cell has %u, and a lane must leave it", f->slow_node,
+                       cell->nodes);
+    }
     if (f->slow_src >= 0 && f->slow_qp >= cell->qps.active) {
         return k3_fail(err, K3_ERR_USAGE,
                        "fault: QP index %u: %s has %u queue pairs to each peer, from 0", f->slow_qp,
@@ -482,22 +487,22 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
 
 /* --- the launch ------------------------------------------------------------------------------ */
 
-/* Opens the global clock and decides how iterations begin. A rank without a core of its own cannot be
- * at a given place at a given time: a barrier then. */
+/* Opens the global clock and decides how iterations begin. Where ranks take all cores, whatever else runs on the
+ * node takes one of theirs, and a rank that waits for a moment misses it: a barrier then. What decides are facts
+ * of the machine alone: launches of one set must not begin in different ways. */
 static k3_status_t open_sync(run_t *run, k3_error_t *err)
 {
     enum { AUTO, ROUND };
-    int crowded = run->world.oversubscribed;
+    int crowded = run->world.local_size >= run->world.cores;
 
     if (k3_sync_open(&run->world, &run->sync, err) != K3_OK) {
         return err->status;
     }
     MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, run->world.comm);
     run->measure.sync = run->sync;
-    run->measure.may_fall_back = run->start == AUTO;
     run->measure.start_reason = run->start != AUTO ? "asked for"
-                                : crowded          ? "ranks outnumber cores"
-                                                   : "every rank has a core";
+                                : crowded          ? "no core is left beside the ranks"
+                                                   : "a core is left beside the ranks";
     if (run->start == ROUND || (run->start == AUTO && !crowded)) {
         run->region.sync = run->sync;
     }

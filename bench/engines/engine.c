@@ -27,6 +27,7 @@ k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3
         .order_rounds = env->order_rounds,
         .slow_peer = env->slow_peer,
         .slow_qp = env->slow_qp,
+        .slow_network = env->slow_network,
         .slow_factor = env->slow_factor,
     };
 

@@ -51,6 +51,7 @@ typedef struct k3_engine_env {
     unsigned            order_rounds; /* of the queue pairs' self-test */
     int                 slow_peer;    /* fault injection, see k3_qps_config_t; -1: off */
     unsigned            slow_qp;
+    bool                slow_network;
     double              slow_factor;
     /* Called once in each dispatch after this rank's sends are posted and before it waits, by the
      * engines that can; NULL: nothing to overlap. */

@@ -3,6 +3,7 @@
 #ifndef K3_ENGINES_SPANS_H
 #define K3_ENGINES_SPANS_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -43,18 +44,37 @@ static inline void k3_spans_start(k3_spans_t *spans, uint64_t step)
     spans->overlap = (k3_overlap_t){0};
 }
 
-/* A stall lies inside the span: it is the phase that is late. */
-static inline void k3_spans_fault(k3_spans_t *spans)
+static inline void k3_spans_sleep(double ms)
 {
-    double          ms = spans->dies ? 0.0 : spans->stall_ms;
     struct timespec pause = {.tv_sec = (time_t)(ms / 1e3),
                              .tv_nsec = (long)((ms - 1e3 * (time_t)(ms / 1e3)) * 1e6)};
 
-    spans->dead = spans->dies;
     nanosleep(&pause, NULL);
+}
+
+/* As long as asked: a sleep alone ends too late by what the kernel's timers are coarse. */
+static inline void k3_spans_stall(double ms)
+{
+    static const double coarse = 0.2;
+    uint64_t            end = k3_clock_now() + k3_clock_ticks(1e3 * ms);
+
+    if (ms > coarse) {
+        k3_spans_sleep(ms - coarse);
+    }
+    while (k3_clock_now() < end) {
+        sched_yield();
+    }
+}
+
+/* A stall lies inside the span: it is the phase that is late. */
+static inline void k3_spans_fault(k3_spans_t *spans)
+{
+    spans->dead = spans->dies;
+    if (!spans->dies) {
+        k3_spans_stall(spans->stall_ms);
+    }
     while (spans->dead && spans->stands_still) {
-        pause.tv_sec = 1; /* the watchdog ends the job */
-        nanosleep(&pause, NULL);
+        k3_spans_sleep(1000.0); /* the watchdog ends the job */
     }
 }
 

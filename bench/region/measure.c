@@ -9,6 +9,7 @@
 #include "bench/region/dump.h"
 #include "bench/region/sampler.h"
 #include "harness/base/memory.h"
+#include "harness/mpi/beat.h"
 
 const char *const k3_check_mode_names[] = {"off", "ends", "every", NULL};
 
@@ -45,6 +46,7 @@ static void sampler_free(k3_sampler_t *s)
     k3_free(s->kept);
     k3_free(s->unbooked);
     k3_free(s->gap);
+    k3_free(s->beat);
     k3_free(s->headline_max);
     k3_free(s->scratch);
     k3_timeline_close(&s->timeline);
@@ -68,6 +70,7 @@ static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error
     if (k3_alloc("samples", n, sizeof(double), &s->headline_max, err) != K3_OK ||
         k3_alloc("samples", 2 * n, sizeof(double), &s->scratch, err) != K3_OK ||
         k3_alloc("gaps", n, sizeof(double), &s->gap, err) != K3_OK ||
+        k3_alloc("beats", n, sizeof(double), &s->beat, err) != K3_OK ||
         k3_alloc("samples", n, sizeof(double), &s->unbooked, err) != K3_OK ||
         k3_alloc("waits", peers, sizeof(k3_wait_t), &s->kept, err) != K3_OK ||
         k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
@@ -161,21 +164,6 @@ static void wipe_progress(const k3_sampler_t *s)
     if (s->shown_at != 0) {
         fprintf(stderr, "\r\033[K");
         fflush(stderr);
-    }
-}
-
-/* When the warm-up missed many of its starts the machine is busy with something else, and a rank that
- * waits for a start is the first to lose its core. All ranks know the same. */
-static void choose_start(k3_sampler_t *s, k3_measurement_t *out)
-{
-    const char *why = s->options->start_reason;
-
-    snprintf(out->starts.why, sizeof(out->starts.why), "%s", why != NULL ? why : "asked for");
-    if (s->options->may_fall_back && s->region->sync != NULL && 4 * s->late > out->warmup.n) {
-        snprintf(out->starts.why, sizeof(out->starts.why),
-                 "%llu of %llu common starts of the warm-up were missed",
-                 (unsigned long long)s->late, (unsigned long long)out->warmup.n);
-        s->region->sync = NULL;
     }
 }
 
@@ -299,6 +287,7 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
         if (k3_instrument_due(s, n)) {
             k3_instrument_iterate(s, &out->instrument);
         }
+        s->beat[n] = s->region->world->oversubscribed ? 0.0 : k3_beat();
         calls = k3_alloc_calls();
         k3_sampler_iterate(s);
         out->timed_allocations += k3_alloc_calls() - calls;
@@ -321,6 +310,9 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
 
 static void describe_starts(const k3_sampler_t *s, k3_starts_t *starts)
 {
+    const char *why = s->options->start_reason;
+
+    snprintf(starts->why, sizeof(starts->why), "%s", why != NULL ? why : "asked for");
     starts->common = s->region->sync != NULL;
     starts->slack_us = starts->common ? k3_sync_slack_us(s->region->sync) : 0.0;
     starts->compared = s->options->sync != NULL;
@@ -328,6 +320,27 @@ static void describe_starts(const k3_sampler_t *s, k3_starts_t *starts)
         k3_sync_quality(s->options->sync, &starts->clock);
         starts->clock.error = s->global.error_us; /* the worst while this cell was measured */
     }
+}
+
+/* Each sample against the beat of its own iteration: the speed changes while a cell is measured. */
+static void judge_host(k3_sampler_t *s, uint64_t n, k3_host_speed_t *host)
+{
+    const k3_world_t *w = s->region->world;
+    int               sharing = w->oversubscribed;
+    double           *mean = s->unbooked; /* read by now */
+
+    MPI_Allreduce(MPI_IN_PLACE, &sharing, 1, MPI_INT, MPI_MAX, w->comm);
+    MPI_Reduce(s->beat, mean, (int)n, MPI_DOUBLE, MPI_SUM, 0, w->comm);
+    if (w->rank != 0 || sharing || n == 0) {
+        return;
+    }
+    host->valid = true;
+    for (uint64_t i = 0; i < n; i++) {
+        mean[i] /= w->size;
+        s->beat[i] = s->headline_max[i] * K3_BEAT_NOMINAL_US / mean[i];
+    }
+    k3_summarize(mean, n, s->scratch, &host->beat);
+    k3_summarize(s->beat, n, s->scratch, &host->scaled);
 }
 
 static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err)
@@ -345,6 +358,7 @@ static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err
     }
     k3_idle_judge(s->headline_max, s->gap, n, s->scratch, &out->idle);
     k3_instrument_judge(s, n, &out->instrument, err);
+    judge_host(s, n, &out->host);
     for (int p = K3_PHASE_DISPATCH; p < K3_PHASE_COUNT; p++) {
         /* local[] was read by k3_collect: its room is free. */
         k3_spans_global_collect(&s->global, s->region->world, (k3_phase_t)p, n, s->region->pairs,
@@ -384,7 +398,6 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
         k3_warm_up(&s, &out->warmup);
         if (s.trapped.status == K3_OK) {
             forget_warm_up(&s);
-            choose_start(&s, out);
             place(&s, 0);
             region->timed_from = s.payload + 1;
             out->iterations = sample(&s, out);

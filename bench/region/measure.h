@@ -25,11 +25,10 @@ typedef struct k3_measure_options {
     double          ci_target;   /* half width of the median's interval over the median, percent */
     double          max_seconds; /* of timed iterations, checks not counted; used when iters is 0 */
     k3_progress_t   progress;
-    bool            accounting;    /* of the queue pairs, as the region was made */
-    k3_sync_t      *sync;          /* the global clock; NULL: no spans */
-    const char     *start_reason;  /* why iterations begin as they do; for the record */
-    const char     *dump;          /* folder that one more iteration is written to; NULL: none */
-    bool            may_fall_back; /* to a barrier, when many common starts are missed */
+    bool            accounting;   /* of the queue pairs, as the region was made */
+    k3_sync_t      *sync;         /* the global clock; NULL: no spans */
+    const char     *start_reason; /* why iterations begin as they do; for the record */
+    const char     *dump;         /* folder that one more iteration is written to; NULL: none */
 } k3_measure_options_t;
 
 typedef struct k3_phase_result {
@@ -53,6 +52,14 @@ typedef struct k3_instrument {
     bool     valid, has_range;
     double   pct, low_pct, high_pct; /* Hodges-Lehmann shift over the median without */
 } k3_instrument_t;
+
+/* How fast the processors were while the cell was measured. Nothing where ranks share cores: a beat would measure
+ * who has the core. */
+typedef struct k3_host_speed {
+    bool         valid;
+    k3_summary_t beat;   /* us; of an iteration the mean over the ranks */
+    k3_summary_t scaled; /* headline, us, each sample times K3_BEAT_NOMINAL_US over its beat */
+} k3_host_speed_t;
 
 /* How the iterations began. */
 typedef struct k3_starts {
@@ -105,6 +112,7 @@ typedef struct k3_measurement {
     k3_starts_t       starts;
     k3_trend_t        trend; /* of the headline */
     k3_idle_t         idle;
+    k3_host_speed_t   host;
     k3_phase_result_t phase[K3_PHASE_COUNT];
     k3_check_t        check; /* of all ranks */
     bool              checked;

@@ -23,12 +23,14 @@ typedef struct k3_fault {
     uint64_t corrupt_row;
     int      slow_src, slow_dst;
     unsigned slow_qp;
+    int      slow_node; /* -1: none; all lanes that leave this node */
     double   slow_factor;
 } k3_fault_t;
 
 #define K3_FAULT_NONE                                                                              \
     {                                                                                              \
-        .stall_rank = -1, .stall_phase = -1, .dead_phase = -1, .corrupt_rank = -1, .slow_src = -1  \
+        .stall_rank = -1, .stall_phase = -1, .dead_phase = -1, .corrupt_rank = -1, .slow_src = -1, \
+        .slow_node = -1                                                                            \
     }
 
 enum { K3_CHAIN_PAIRS = 8 }; /* of one iteration of the component chain */

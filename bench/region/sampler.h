@@ -18,8 +18,8 @@ typedef struct k3_sampler {
     double                     *local[K3_PHASE_COUNT]; /* [capacity] this rank's times */
     k3_overlap_us_t            *overlap;               /* [capacity]; NULL: nothing overlaps */
     double                     *headline_max, *scratch;
-    uint64_t                    late; /* starts, of the warm-up */
     double                     *gap;  /* [capacity] before each iteration, us */
+    double                     *beat; /* [capacity] likewise: how fast the processor was, us */
     double                      last_gap;
     uint64_t                    last_end; /* ticks */
     double                      timed_us;

@@ -38,13 +38,12 @@ static bool is_over(const k3_sampler_t *s, k3_warmup_t *w, double us)
 
 void k3_warm_up(k3_sampler_t *s, k3_warmup_t *w)
 {
-    double us = 0.0, late;
+    double us = 0.0;
 
     w->n = 0;
     do {
         k3_sampler_iterate(s);
-        w->samples[w->n] = k3_sampler_headline(s, &late);
-        s->late += s->region->sync != NULL && late > K3_SYNC_LATE_US;
+        w->samples[w->n] = k3_sampler_headline(s, NULL);
         us += w->n == 0 ? 0.0 : w->samples[w->n];
         w->n++;
         k3_sampler_progress(s, true, w->n);

@@ -1,5 +1,6 @@
 #include "bench/report/comparison.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "bench/report/cellview.h"
@@ -7,6 +8,7 @@
 #include "bench/report/judged.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
+#include "harness/base/stats.h"
 
 static const char *const side_names[] = {"base", "new"};
 
@@ -55,12 +57,152 @@ static json_t *entry_of(k3_comparison_t *c, const json_t *cell)
     char        backend[32];
 
     if (entry == NULL) {
-        entry = json_pack("{s:o, s:s, s:{s:[], s:[]}, s:{}, s:{}}", "work", work_of(cell),
-                          "backend", k3_cell_backend(cell, backend, sizeof(backend)), "values",
-                          side_names[0], side_names[1], "wrong", "hash");
+        entry = json_pack(
+            "{s:o, s:s, s:{s:[], s:[]}, s:{s:[], s:[]}, s:{s:{}, s:{}}, s:{}, s:{}, s:{}}", "work",
+            work_of(cell), "backend", k3_cell_backend(cell, backend, sizeof(backend)), "values",
+            side_names[0], side_names[1], "launches", side_names[0], side_names[1], "how",
+            side_names[0], side_names[1], "mixed", "wrong", "hash");
         json_object_set_new(c->cells, key, entry);
     }
     return entry;
+}
+
+/* --- how it was measured --------------------------------------------------------------------- */
+
+static const json_t *option_of(const json_t *record, const char *name)
+{
+    const json_t *options = json_object_get(json_object_get(record, "run"), "options"), *option;
+    size_t        i;
+
+    json_array_foreach(options, i, option)
+    {
+        if (strcmp(k3_get_text(option, "name"), name) == 0) {
+            return json_object_get(option, "value");
+        }
+    }
+    return NULL;
+}
+
+/* What is not known is not held against anybody: older records have less. */
+static void note(json_t *entry, const char *side, const char *field, const char *text)
+{
+    json_t     *how = json_object_get(json_object_get(entry, "how"), side);
+    const char *known = k3_get_text(how, field);
+
+    if (text == NULL || strcmp(known, text) == 0) {
+        return;
+    }
+    if (known[0] == '\0') {
+        json_object_set_new(how, field, json_string(text));
+    } else {
+        json_object_set_new(
+            json_object_get(entry, "mixed"), side,
+            json_sprintf("launches of one side differ in %s: %s and %s", field, known, text));
+    }
+}
+
+/* What gives the same work another time. Between backends the transport is part of what is compared. */
+static void note_how(const k3_comparison_t *c, const char *side, const json_t *record,
+                     const json_t *cell, json_t *entry)
+{
+    static const char *const options[] = {"check", "isa", "accounting"};
+    const json_t            *sync = json_object_get(cell, "sync");
+    const json_t *crowded = json_object_get(json_object_get(record, "topology"), "oversubscribed");
+
+    if (json_is_object(sync)) {
+        note(entry, side, "sync.method", json_string_value(json_object_get(sync, "method")));
+    }
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        note(entry, side, options[i], json_string_value(option_of(record, options[i])));
+    }
+    if (json_is_boolean(crowded)) {
+        note(entry, side, "topology.oversubscribed", json_is_true(crowded) ? "true" : "false");
+    }
+    if (c->sides) {
+        note(entry, side, "qps.transport",
+             json_string_value(json_object_get(json_object_get(cell, "qps"), "transport")));
+    }
+}
+
+/* "measured differently: sync.method is round and barrier"; false where nothing differs. */
+static bool how_differs(const json_t *base, const char *base_side, const json_t *fresh,
+                        const char *new_side, char *text, size_t size)
+{
+    const json_t *a = json_object_get(json_object_get(base, "how"), base_side);
+    const json_t *b = json_object_get(json_object_get(fresh, "how"), new_side);
+    const char   *mixed =
+        json_string_value(json_object_get(json_object_get(base, "mixed"), base_side));
+    const char *field;
+    json_t     *value;
+
+    mixed = mixed != NULL
+                ? mixed
+                : json_string_value(json_object_get(json_object_get(fresh, "mixed"), new_side));
+    if (mixed != NULL) {
+        snprintf(text, size, "%s", mixed);
+        return true;
+    }
+    json_object_foreach((json_t *)(uintptr_t)a, field, value)
+    {
+        const char *other = k3_get_text(b, field);
+
+        if (other[0] != '\0' && strcmp(json_string_value(value), other) != 0) {
+            snprintf(text, size, "measured differently: %s is %s and %s", field,
+                     json_string_value(value), other);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- times ----------------------------------------------------------------------------------- */
+
+static bool time_of(const k3_comparison_t *c, const json_t *cell, const char *phase, double *us)
+{
+    const json_t *scaled = json_object_get(json_object_get(cell, "host"), "scaled_us");
+
+    if (!c->scaled) {
+        return k3_cell_median(cell, phase, us);
+    }
+    *us = json_number_value(scaled);
+    return json_is_number(scaled);
+}
+
+static double median_of(const json_t *attempts)
+{
+    double       values[16], scratch[16];
+    size_t       n = json_array_size(attempts), most = sizeof(values) / sizeof(values[0]);
+    k3_summary_t summary;
+
+    n = n < most ? n : most; /* nobody tries a cell more often */
+    for (size_t i = 0; i < n; i++) {
+        values[i] = json_number_value(json_array_get(attempts, i));
+    }
+    k3_summarize(values, n, scratch, &summary);
+    return summary.median;
+}
+
+/* The launch is the unit: what it measured again does not count twice. */
+static void add_value(const k3_comparison_t *c, const char *side, json_t *entry, double us)
+{
+    json_t *values = json_object_get(json_object_get(entry, "values"), side);
+    json_t *launches = json_object_get(json_object_get(entry, "launches"), side);
+    size_t  n = json_array_size(values);
+
+    if (n > 0 && json_integer_value(json_array_get(launches, n - 1)) == (json_int_t)c->launches) {
+        json_t *attempts = json_object_get(entry, "attempts");
+
+        if (attempts == NULL) {
+            attempts = json_pack("[O]", json_array_get(values, n - 1));
+            json_object_set_new(entry, "attempts", attempts);
+        }
+        json_array_append_new(attempts, json_real(us));
+        json_array_set_new(values, n - 1, json_real(median_of(attempts)));
+        return;
+    }
+    json_object_del(entry, "attempts");
+    json_array_append_new(values, json_real(us));
+    json_array_append_new(launches, json_integer((json_int_t)c->launches));
 }
 
 /* The cell's time, or why it has none. */
@@ -76,17 +218,17 @@ static void add_time(const k3_comparison_t *c, k3_side_t side, const json_t *cel
         json_object_set_new(wrong, name,
                             json_sprintf("%s: %s", status[0] == 'f' ? status : "check",
                                          k3_get_text(cell, "reason")));
-    } else if (k3_cell_median(cell, phase, &us)) {
-        json_array_append_new(json_object_get(json_object_get(entry, "values"), name),
-                              json_real(us));
+    } else if (time_of(c, cell, phase, &us)) {
+        add_value(c, name, entry, us);
     } else {
         char key[16];
 
         snprintf(key, sizeof(key), "no_%s", name);
         json_object_set_new(entry, key,
-                            strcmp(status, "ok") == 0
-                                ? json_sprintf("it has no phase %s", phase)
-                                : json_sprintf("%s: %s", status, k3_get_text(cell, "reason")));
+                            strcmp(status, "ok") != 0
+                                ? json_sprintf("%s: %s", status, k3_get_text(cell, "reason"))
+                            : c->scaled ? json_string("the speed of its host was not measured")
+                                        : json_sprintf("it has no phase %s", phase));
     }
 }
 
@@ -96,6 +238,7 @@ void k3_comparison_add(k3_comparison_t *c, k3_side_t side, const json_t *record)
     const json_t *cells = json_object_get(record, "cells"), *cell;
     size_t        i;
 
+    c->launches++;
     if (json_object_get(c->machines[side], k3_get_text(fingerprint, "key")) == NULL) {
         json_object_set(c->machines[side], k3_get_text(fingerprint, "key"),
                         json_object_get(fingerprint, "stable"));
@@ -106,6 +249,7 @@ void k3_comparison_add(k3_comparison_t *c, k3_side_t side, const json_t *record)
         json_t *hash = json_object_get(json_object_get(cell, "work"), "routing_hash");
 
         add_time(c, side, cell, entry);
+        note_how(c, side_names[side], record, cell, entry);
         if (json_is_string(hash) &&
             !json_equal(hash, json_object_get(json_object_get(entry, "hash"), side_names[side]))) {
             json_object_set(json_object_get(entry, "hash"), side_names[side], hash);
@@ -119,10 +263,11 @@ typedef struct pair {
     const char   *base_key, *new_key;
     const json_t *base, *fresh; /* entries; NULL: that side does not know the cell */
     k3_side_t     base_side, new_side;
-    double       *values;  /* owned: base, then new */
-    const char   *reason;  /* why nothing was judged */
-    k3_verdict_t  verdict; /* then */
-    size_t        at;      /* else: its number among the judged ones */
+    double       *values;   /* owned: base, then new */
+    const char   *reason;   /* why nothing was judged */
+    k3_verdict_t  verdict;  /* then */
+    size_t        at;       /* else: its number among the judged ones */
+    char          how[200]; /* room for a reason */
 } pair_t;
 
 typedef struct pairs {
@@ -206,8 +351,20 @@ static void examine(pair_t *p, const char *machine)
         hash_new = k3_get_text(json_object_get(p->fresh, "hash"), side_names[p->new_side]);
         if (strcmp(hash_base, hash_new) != 0) {
             refuse(p, K3_VERDICT_INCOMPARABLE, "the routing differs (work.routing_hash)");
+        } else if (how_differs(p->base, side_names[p->base_side], p->fresh, side_names[p->new_side],
+                               p->how, sizeof(p->how))) {
+            refuse(p, K3_VERDICT_INCOMPARABLE, p->how);
         }
     }
+}
+
+/* Two cells that were measured in the same launches: the launch's bias is in both, and leaves their difference. */
+static bool share_launches(const pair_t *p)
+{
+    return p->base_side == p->new_side &&
+           json_equal(
+               json_object_get(json_object_get(p->base, "launches"), side_names[p->base_side]),
+               json_object_get(json_object_get(p->fresh, "launches"), side_names[p->new_side]));
 }
 
 static k3_status_t add_pair(pairs_t *pairs, pair_t pair, k3_error_t *err)
@@ -218,6 +375,7 @@ static k3_status_t add_pair(pairs_t *pairs, pair_t pair, k3_error_t *err)
     examine(p, pairs->machine);
     if (p->reason == NULL) {
         p->at = pairs->judged_count++;
+        pairs->judged[p->at].paired = share_launches(p);
         k3_judged_take(values_of(p->base, p->base_side), values_of(p->fresh, p->new_side),
                        &pairs->judged[p->at], &p->values, err);
     }
@@ -233,7 +391,7 @@ static k3_status_t pair_sides(const k3_comparison_t *c, pairs_t *pairs, k3_error
     {
         if (add_pair(pairs,
                      (pair_t){key, key, entry, entry, K3_SIDE_BASE, K3_SIDE_NEW, NULL, NULL,
-                              K3_VERDICT_SAME, 0},
+                              K3_VERDICT_SAME, 0, ""},
                      err) != K3_OK) {
             break;
         }
@@ -275,7 +433,8 @@ static k3_status_t pair_backends(const k3_comparison_t *c, pairs_t *pairs, k3_er
         }
         if (add_pair(pairs,
                      (pair_t){base, key, base != NULL ? json_object_get(c->cells, base) : NULL,
-                              entry, K3_SIDE_BASE, K3_SIDE_BASE, NULL, NULL, K3_VERDICT_SAME, 0},
+                              entry, K3_SIDE_BASE, K3_SIDE_BASE, NULL, NULL, K3_VERDICT_SAME, 0,
+                              ""},
                      err) != K3_OK) {
             break;
         }
@@ -306,6 +465,7 @@ static json_t *row_json(const pairs_t *pairs, const pair_t *p)
     if (j != NULL) {
         k3_judged_reason(row, j);
         k3_judged_shift(row, j);
+        k3_set_text(row, "test", j->paired ? "signed ranks" : "Mann-Whitney");
     } else {
         k3_set_text(row, "reason", p->reason);
     }
@@ -332,14 +492,15 @@ static json_t *document_json(const k3_comparison_t *c, const k3_verdict_rule_t *
     for (int v = 0; v < K3_VERDICT_COUNT; v++) {
         k3_set_count(verdicts, k3_verdict_names[v], counts[v]);
     }
-    return json_pack("{s:s, s:s, s:s, s:o, s:f, s:f, s:i, s:s, s:o, s:o}", "schema",
-                     "k3bench.comparison/1", "compares", c->sides ? "sides" : "backends", "phase",
-                     c->phase != NULL ? c->phase : "headline", "baseline",
-                     c->baseline != NULL ? json_string(c->baseline) : json_null(), "level",
-                     rule->level, "floor_pct", 100.0 * rule->floor, "family",
-                     (int)pairs->judged_count, "method",
-                     "Mann-Whitney over launches, Holm over the family, Hodges-Lehmann shift",
-                     "verdicts", verdicts, "cells", cells);
+    return json_pack(
+        "{s:s, s:s, s:s, s:b, s:o, s:f, s:f, s:i, s:s, s:o, s:o}", "schema", "k3bench.comparison/1",
+        "compares", c->sides ? "sides" : "backends", "phase",
+        c->phase != NULL ? c->phase : "headline", "scaled", c->scaled, "baseline",
+        c->baseline != NULL ? json_string(c->baseline) : json_null(), "level", rule->level,
+        "floor_pct", 100.0 * rule->floor, "family", (int)pairs->judged_count, "method",
+        "Mann-Whitney over launches, or signed ranks within them, Holm over the family, "
+        "Hodges-Lehmann shift",
+        "verdicts", verdicts, "cells", cells);
 }
 
 k3_status_t k3_comparison_judge(const k3_comparison_t *c, const k3_verdict_rule_t *rule,

@@ -1,7 +1,7 @@
 /* Two sets of records, or the backends of one set, held against each other.
  *
- * Records are added one by one and not kept: of each cell only its key, status, routing hash and the
- * median of its phase remain. The result is a document "k3bench.comparison/1", from which text and
+ * Records are added one by one and not kept: of each cell only its key, status, routing hash, how it was measured
+ * and the median of its phase remain. A cell that a record holds several times counts once, with their median. The result is a document "k3bench.comparison/1", from which text and
  * Markdown are made. Deterministic: the same records in the same order give the same bytes. */
 #ifndef K3_REPORT_COMPARISON_H
 #define K3_REPORT_COMPARISON_H
@@ -17,6 +17,8 @@ typedef struct k3_comparison {
     const char *phase;                   /* NULL: the headline of each cell */
     const char *baseline;                /* of backends; NULL: the first of each group */
     bool        sides;                   /* false: backend against backend */
+    bool        scaled;                  /* headlines as the host's speed was (host.scaled_us) */
+    size_t      launches;                /* records so far */
     json_t     *cells;                   /* key -> what is known of it, in order of appearance */
     json_t     *machines[K3_SIDE_COUNT]; /* fingerprint key -> its stable facts */
 } k3_comparison_t;

@@ -18,6 +18,7 @@ static const double least_share = 0.2, least_ratio = 3.0, least_deviations = 6.0
 typedef struct finding {
     const char *name, *phase;
     int         rank, node, lane[3]; /* -1: does not apply */
+    bool        link;                /* all lanes of a node */
     double      excess_us, share;
     char        text[320];
 } finding_t;
@@ -145,11 +146,11 @@ static bool stands_out(const view_t *v, int at, double *excess)
            *excess >= least_deviations * deviation;
 }
 
-/* A lane apart from all others of its kind is a cause; ranks that are late because of it are its
- * consequence, and their waits add up to more than the lane's own time. */
+/* A lane apart from all others of its kind is a cause, and so is a node whose lanes are; ranks that are late because
+ * of them are their consequence, and their waits add up to more than the lanes' own time. */
 static double weight(const finding_t *f)
 {
-    return f->lane[0] >= 0 ? 10.0 * f->excess_us : f->excess_us;
+    return f->link ? INFINITY : f->lane[0] >= 0 ? 10.0 * f->excess_us : f->excess_us;
 }
 
 static void keep(finding_t *best, const finding_t *f)
@@ -224,6 +225,61 @@ static bool find_node(view_t *v, finding_t *best)
     return true;
 }
 
+static bool is_lane(const view_t *v, const json_t *row, const char *kind)
+{
+    return k3_field_is(row, v->lanes.phase, v->phase) && k3_field_is(row, v->lanes.lane, kind) &&
+           json_is_number(k3_field(row, v->lanes.p50_us));
+}
+
+/* Median time of a message on the queue pairs that leave `node`, or (other) the other nodes. */
+static double lanes_leaving(const view_t *v, int node, bool other, double *p50, int *count)
+{
+    const json_t *row;
+    size_t        i;
+
+    *count = 0;
+    json_array_foreach(v->lanes.rows, i, row)
+    {
+        long long src = k3_field_int(row, v->lanes.src), dst = k3_field_int(row, v->lanes.dst);
+
+        if (is_lane(v, row, "qp") && src >= 0 && src < v->ranks && dst >= 0 && dst < v->ranks &&
+            v->nodes[src] != v->nodes[dst] && (v->nodes[src] == node) != other) {
+            p50[(*count)++] = k3_field_number(row, v->lanes.p50_us);
+        }
+    }
+    return median(p50, *count);
+}
+
+/* Most lanes that leave one node are slower than those that leave the others: its link. */
+static bool find_link(view_t *v, double *p50, finding_t *best)
+{
+    int  count, others;
+    char a[32], b[32];
+
+    for (int r = 0; r < v->ranks; r++) {
+        int       node = v->nodes[r];
+        double    usual = lanes_leaving(v, node, true, p50, &others);
+        double    slow = lanes_leaving(v, node, false, p50, &count);
+        finding_t f;
+
+        /* A quarter of them is as fast as the others at most. */
+        if (count < 4 || others < 4 || !(slow >= least_ratio * usual) ||
+            p50[count / 4] < 2.0 * usual || slow - usual < 0.001 * v->phase_us) {
+            continue;
+        }
+        f = finding(v, "slow node", slow - usual);
+        f.node = node;
+        f.link = true;
+        snprintf(f.text, sizeof(f.text),
+                 "slow node: node %d; a message of the %s takes %s us on the lanes that leave it "
+                 "(median of %d), %s us on those that leave the others",
+                 node, v->phase, us_text(slow, a), count, us_text(usual, b));
+        keep(best, &f);
+        return true;
+    }
+    return false;
+}
+
 /* --- late rank, slow receiver ---------------------------------------------------------------- */
 
 /* Load of a rank over the mean of all. */
@@ -286,12 +342,6 @@ typedef struct times {
     int     count;
 } times_t;
 
-static bool is_lane(const view_t *v, const json_t *row, const char *kind)
-{
-    return k3_field_is(row, v->lanes.phase, v->phase) && k3_field_is(row, v->lanes.lane, kind) &&
-           json_is_number(k3_field(row, v->lanes.p50_us));
-}
-
 static void find_lane_of_kind(view_t *v, const char *kind, times_t *l, finding_t *best)
 {
     const json_t *row, *worst = NULL;
@@ -332,7 +382,7 @@ static void find_lane_of_kind(view_t *v, const char *kind, times_t *l, finding_t
     keep(best, &f);
 }
 
-static void find_lane(view_t *v, finding_t *best)
+static void find_lanes(view_t *v, finding_t *best)
 {
     static const char *const kinds[] = {"self", "p2p", "qp"};
     k3_error_t               err = K3_ERROR_INIT;
@@ -340,7 +390,9 @@ static void find_lane(view_t *v, finding_t *best)
     size_t                   n = json_array_size(v->lanes.rows);
 
     if (n > 0 && k3_alloc("lanes", n, sizeof(double), &l.p50, &err) == K3_OK) {
-        for (int k = 0; k < 3; k++) {
+        bool link = v->nodes != NULL && find_link(v, l.p50, best);
+
+        for (int k = 0; k < 3 && !link; k++) {
             find_lane_of_kind(v, kinds[k], &l, best);
         }
         k3_free(l.p50);
@@ -427,7 +479,7 @@ static void look_at_phase(view_t *v, const char *phase, finding_t *best)
         find_late_rank(v, best);
     }
     find_receiver(v, best);
-    find_lane(v, best);
+    find_lanes(v, best);
 }
 
 json_t *k3_pattern_of(const json_t *cell, const int *nodes)

@@ -99,6 +99,24 @@ static json_t *record_idle(const k3_idle_t *idle)
     return o;
 }
 
+static json_t *record_host(const k3_host_speed_t *h)
+{
+    json_t *o = json_object();
+
+    k3_set_number(o, "beat_us", h->beat.median);
+    k3_set_number(o, "beat_min_us", h->beat.min);
+    k3_set_number(o, "beat_max_us", h->beat.max);
+    k3_set_number(o, "scaled_us", h->scaled.median);
+    if (h->scaled.has_ci) {
+        json_object_set_new(o, "scaled_ci95_us",
+                            json_pack("[o, o]", k3_json_number(h->scaled.ci_low),
+                                      k3_json_number(h->scaled.ci_high)));
+    } else {
+        k3_set_null(o, "scaled_ci95_us", "fewer than 6 samples");
+    }
+    return o;
+}
+
 static json_t *record_instrument(const k3_instrument_t *c)
 {
     json_t *o = json_object();
@@ -173,6 +191,11 @@ void k3_record_sampling(json_t *o, const k3_measurement_t *m, const k3_measure_o
         json_object_set_new(o, "idle", record_idle(&m->idle));
     } else {
         k3_set_null(o, "idle", "no samples");
+    }
+    if (m->host.valid) {
+        json_object_set_new(o, "host", record_host(&m->host));
+    } else {
+        k3_set_null(o, "host", m->iterations > 0 ? "ranks outnumber cores" : "no samples");
     }
     if (m->instrument.valid) {
         json_object_set_new(o, "instrument", record_instrument(&m->instrument));

@@ -1,18 +1,11 @@
 #include "harness/base/ranktest.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/base/memory.h"
-
-static int by_value(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-
-    return (a > b) - (a < b);
-}
+#include "harness/base/order.h"
 
 /* --- ranks ----------------------------------------------------------------------------------- */
 
@@ -39,7 +32,7 @@ static k3_status_t make_ranks(const double *a, size_t na, const double *b, size_
     }
     memcpy(r->sorted, a, na * sizeof(double));
     memcpy(r->sorted + na, b, nb * sizeof(double));
-    qsort(r->sorted, r->n, sizeof(double), by_value);
+    qsort(r->sorted, r->n, sizeof(double), k3_by_value);
     for (size_t i = 0, end; i < r->n; i = end) {
         for (end = i + 1; end < r->n && r->sorted[end] == r->sorted[i];) {
             end++;
@@ -58,7 +51,7 @@ static size_t twice_rank_sum(const ranks_t *r, const double *b, size_t nb)
     size_t sum = 0;
 
     for (size_t i = 0; i < nb; i++) {
-        const double *at = bsearch(&b[i], r->sorted, r->n, sizeof(double), by_value);
+        const double *at = bsearch(&b[i], r->sorted, r->n, sizeof(double), k3_by_value);
 
         sum += at != NULL ? r->twice[at - r->sorted] : 0;
     }
@@ -158,8 +151,7 @@ k3_status_t k3_mann_whitney(const double *a, size_t na, const double *b, size_t 
 
 /* --- shift ----------------------------------------------------------------------------------- */
 
-/* |z| of a normal variable that has `tail` above it, by bisection. */
-static double normal_bound(double tail)
+double k3_normal_bound(double tail)
 {
     double low = 0.0, high = 40.0;
 
@@ -186,7 +178,7 @@ static k3_status_t interval_rank(size_t na, size_t nb, double level, size_t *k, 
     *k = 0;
     if (n > K3_RANKTEST_EXACT) {
         double pairs = (double)na * (double)nb;
-        double half = normal_bound(tail) * sqrt(pairs * ((double)n + 1.0) / 12.0);
+        double half = k3_normal_bound(tail) * sqrt(pairs * ((double)n + 1.0) / 12.0);
 
         *k = pairs / 2.0 > half ? (size_t)floor(pairs / 2.0 - half) : 0;
         return K3_OK;
@@ -212,24 +204,6 @@ static k3_status_t interval_rank(size_t na, size_t nb, double level, size_t *k, 
     return err->status;
 }
 
-/* Doubles as whole numbers in the same order; both zeros are 0. */
-static int64_t ordinal(double x)
-{
-    int64_t bits;
-
-    memcpy(&bits, &x, sizeof(bits));
-    return bits >= 0 ? bits : INT64_MIN - bits;
-}
-
-static double from_ordinal(int64_t at)
-{
-    int64_t bits = at >= 0 ? at : INT64_MIN - at;
-    double  x;
-
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
 /* Two sorted samples, whose differences b - a are too many to be written down. */
 typedef struct sorted_pair {
     double *a, *b;
@@ -237,9 +211,10 @@ typedef struct sorted_pair {
 } sorted_pair_t;
 
 /* Differences of at most `bound`: along a they fall, along b they rise, also when rounded. */
-static size_t count_up_to(const sorted_pair_t *s, double bound)
+static size_t count_up_to(const void *values, double bound)
 {
-    size_t count = 0, j = 0;
+    const sorted_pair_t *s = values;
+    size_t               count = 0, j = 0;
 
     for (size_t i = 0; i < s->na; i++) {
         while (j < s->nb && s->b[j] - s->a[i] <= bound) {
@@ -250,21 +225,9 @@ static size_t count_up_to(const sorted_pair_t *s, double bound)
     return count;
 }
 
-/* The difference number k of all in order, k from 1: the smallest double with k differences up to it. */
 static double kth_difference(const sorted_pair_t *s, size_t k)
 {
-    int64_t low = ordinal(s->b[0] - s->a[s->na - 1]), high = ordinal(s->b[s->nb - 1] - s->a[0]);
-
-    while (low < high) {
-        int64_t middle = low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
-
-        if (count_up_to(s, from_ordinal(middle)) >= k) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return from_ordinal(low);
+    return k3_kth(s, count_up_to, s->b[0] - s->a[s->na - 1], s->b[s->nb - 1] - s->a[0], k);
 }
 
 static k3_status_t sort_pair(const double *a, size_t na, const double *b, size_t nb,
@@ -278,8 +241,8 @@ static k3_status_t sort_pair(const double *a, size_t na, const double *b, size_t
     s->nb = nb;
     memcpy(s->a, a, na * sizeof(double));
     memcpy(s->b, b, nb * sizeof(double));
-    qsort(s->a, na, sizeof(double), by_value);
-    qsort(s->b, nb, sizeof(double), by_value);
+    qsort(s->a, na, sizeof(double), k3_by_value);
+    qsort(s->b, nb, sizeof(double), k3_by_value);
     return K3_OK;
 }
 

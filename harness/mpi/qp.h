@@ -61,6 +61,7 @@ typedef struct k3_qps_config {
     unsigned   order_rounds; /* rounds of the order self-test for each peer class; 0: not tested */
     int        slow_peer; /* fault injection: posts on lane (slow_peer, slow_qp) take slow_factor */
     unsigned   slow_qp;   /*   times as long; slow_peer -1: off */
+    bool       slow_network; /* ... and those on all lanes to other nodes */
     double     slow_factor;
 } k3_qps_config_t;
 

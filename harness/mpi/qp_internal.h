@@ -37,6 +37,7 @@ typedef struct __attribute__((aligned(64))) k3_lane {
     uint64_t   busy_since; /* ticks; when in_flight rose from 0 */
     uint64_t   busy_until; /* ticks; up to here the time is booked already */
     uint32_t   in_flight;  /* operations that UCX has not completed */
+    bool       slow;       /* fault injection */
 } k3_lane_t;
 
 _Static_assert(sizeof(k3_lane_t) == 64, "a lane is one cache line");
@@ -88,7 +89,6 @@ struct k3_qps {
     k3_lane_t          *lanes; /* [size][qps_per_peer] */
     k3_ledger_t         posts;
     k3_op_t            *free_ops;
-    k3_lane_t          *slow_lane;
     uint64_t            span_begin;
     unsigned            qps_per_peer;
     k3_form_t           form;

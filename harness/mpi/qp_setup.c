@@ -33,9 +33,9 @@ static k3_status_t check_config(const k3_qps_config_t *config, const k3_world_t 
         return k3_fail(err, K3_ERR_USAGE, "%u banks: allowed are 1 to %d", config->banks,
                        K3_BANKS_MAX);
     }
-    if (config->slow_peer >= 0 &&
-        (config->slow_peer >= world->size || config->slow_qp >= config->qps_per_peer ||
-         !(config->slow_factor >= 1.0))) {
+    if ((config->slow_peer >= 0 &&
+         (config->slow_peer >= world->size || config->slow_qp >= config->qps_per_peer)) ||
+        ((config->slow_peer >= 0 || config->slow_network) && !(config->slow_factor >= 1.0))) {
         return k3_fail(err, K3_ERR_USAGE,
                        "slow queue pair: peer %d, index %u, factor %g; there are %d ranks with %u "
                        "queue pairs each, and the factor is 1 or more",
@@ -145,10 +145,17 @@ static void take_config(k3_qps_t *qps, k3_fabric_t *fabric, const k3_qps_config_
 /* Only once the set-up is done: it is not part of what the fault is for. */
 static void arm_fault(k3_qps_t *qps, const k3_qps_config_t *config)
 {
+    const k3_world_t *world = qps->world;
+
     if (config->slow_peer >= 0) {
-        qps->slow_lane = k3_lane_of(qps, config->slow_peer, config->slow_qp);
-        qps->slow_factor = config->slow_factor;
+        k3_lane_of(qps, config->slow_peer, config->slow_qp)->slow = true;
     }
+    for (int peer = 0; peer < world->size && config->slow_network; peer++) {
+        for (unsigned qp = 0; qp < config->qps_per_peer; qp++) {
+            k3_lane_of(qps, peer, qp)->slow = config->node_of[peer] != config->node_of[world->rank];
+        }
+    }
+    qps->slow_factor = config->slow_factor;
 }
 
 /* --- create and destroy ---------------------------------------------------------------------- */

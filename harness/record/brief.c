@@ -38,8 +38,7 @@ static void add_names(filter_t *f, const char *const *names, want_t want)
 
         f->more[bucket] = f->first[bucket] != NULL;
         f->first[bucket] = *names;
-        f->want[bucket] =
-            f->wanted->list != NULL && strcmp(*names, f->wanted->list) == 0 ? WANT_LIST : want;
+        f->want[bucket] = want;
     }
 }
 
@@ -69,9 +68,11 @@ static want_t want_of(const filter_t *f, const char *name, size_t length)
     if (!f->more[bucket]) {
         return is_text(f->first[bucket], name, length) ? f->want[bucket] : WANT_NOT;
     }
+    if (is_in(f->wanted->lists, name, length)) {
+        return WANT_LIST;
+    }
     if (is_in(f->wanted->names, name, length)) {
-        return f->wanted->list != NULL && is_text(f->wanted->list, name, length) ? WANT_LIST
-                                                                                 : WANT_MEMBER;
+        return WANT_MEMBER;
     }
     return is_in(f->wanted->whole, name, length) ? WANT_WHOLE : WANT_NOT;
 }
@@ -315,6 +316,7 @@ size_t k3_brief_text(char *text, size_t length, const k3_wanted_t *wanted)
 
     add_names(&f, wanted->names, WANT_MEMBER);
     add_names(&f, wanted->whole, WANT_WHOLE);
+    add_names(&f, wanted->lists, WANT_LIST);
     text[length] = '\0';
     return take_text(&c, text + length, &f) ? (size_t)(c.out - text) : 0;
 }

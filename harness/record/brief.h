@@ -12,7 +12,7 @@
 typedef struct k3_wanted {
     const char *const *names;
     const char *const *whole; /* kept with all that is in them */
-    const char *list; /* a list of objects, or NULL: those that begin with "name" are kept only */
+    const char *const *lists; /* lists of objects: those that begin with "name" are kept only */
     const char *const *items; /* ... when the name is one of these */
 } k3_wanted_t;
 

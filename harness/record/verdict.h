@@ -41,6 +41,7 @@ size_t k3_launches_least(size_t family, double level);
 typedef struct k3_judged {
     const double  *a, *b; /* base and new, one value for each launch */
     size_t         na, nb;
+    bool           paired; /* na == nb, and a[i] and b[i] are of one launch */
     double         median_a, median_b;
     k3_rank_test_t test;
     double         p_family; /* after Holm over all items judged together */

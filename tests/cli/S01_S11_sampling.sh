@@ -25,6 +25,10 @@ launch 2 run "${cell[@]}" --backend mooncake --accounting off --iters 12 --out u
 expect_rc 0
 expect unbooked.json '.cells[0] | .instrument == null and .instrument_reason == "accounting is off"'
 
+# How fast the processors were, before each iteration.
+expect two.json '.cells[].host | if . == null then true else .beat_min_us > 0 and .beat_min_us <= .beat_us and .beat_us <= .beat_max_us end'
+expect two.json '.cells[] | select(.host != null) | .host.scaled_ci95_us[0] <= .host.scaled_us and .host.scaled_us <= .host.scaled_ci95_us[1]'
+
 # The warm-up is kept, the first call on its own.
 expect two.json '.cells[].warmup | .n >= 2 and .n <= 256 and (.samples | length) == .n and .first_call_us == .samples[0] and (.ended == "steady" or .ended == "limit")'
 launch 2 run "${cell[@]}" --backend mooncake --fault stall:1:router:1200 --iters 1 --out slow.json
@@ -39,11 +43,12 @@ expect_good round.json 1
 expect round.json '.cells[0].sync | .method == "round" and .why == "asked for" and .late == (.late_iterations | length) and .late <= 30 and .slack_us > 0'
 expect round.json '.cells[0].sync | (.late == 0 or .late_max_us > 5) and (.late_iterations | all(. >= 0 and . < 30))'
 
-# By itself: a barrier where ranks outnumber cores, and the record says so.
+# By itself: a barrier where the ranks take all cores, and the record says so.
 launch 8 run "${base[@]}" --backend deepep:ll --iters 5 --out eight.json
 expect_rc 0
 expect_good eight.json 1
-expect eight.json 'if .topology.oversubscribed then .cells[0].sync | .method == "barrier" and (.why | test("outnumber")) else true end'
+expect eight.json 'if .topology.oversubscribed then .cells[0].sync | .method == "barrier" and (.why | test("no core is left")) else true end'
+expect eight.json 'if .topology.oversubscribed then .cells[0] | .host == null and (.host_reason | test("outnumber")) else true end'
 expect eight.json '.cells[0] | phase("region").span != null'
 
 # Pairs back to back: a cell of its own beside the pair that is entered afresh.

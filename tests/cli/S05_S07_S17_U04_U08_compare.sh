@@ -81,6 +81,55 @@ single compare base*.json --baseline mooncake -o nobody.json
 expect_rc 0
 expect nobody.json '.family == 0 and (.cells | length) == 6 and ([.cells[].verdict] | unique == ["added"])'
 
+# Cells of the same launches are pairs: the launches' own speeds leave their differences. Measured again in a launch is
+# no further launch. How a cell was measured must agree.
+cat >how.py <<'PYTHON'
+def change(path, what):
+    d = json.load(open(path)); what(d); json.dump(d, open(path, "w"))
+for i in range(8):
+    speed = 1 + i * i / 10
+    record(f"pair{i}.json", f"{i + 200:016x}", {"a/x": 100 * speed, "b/x": 104.5 * speed})
+    record(f"again{i}.json", f"{i + 300:016x}", {"a/x": 100 * speed})
+    change(f"again{i}.json", lambda d: d["cells"].extend([dict(d["cells"][0], phases=[{"name": "region", "median": t}]) for t in (1.0, 1e6)]))
+    for name, key, value in (("round", "sync", {"method": "round"}), ("barrier", "sync", {"method": "barrier"}), ("tcp", "qps", {"transport": "tcp/eth0"}),
+                             ("shm", "qps", {"transport": "posix/memory"}), ("chain", "component", "chain"), ("fast", "host", {"scaled_us": 90.0}),
+                             ("slow", "host", {"scaled_us": 99.0}), ("checked", None, "every"), ("unchecked", None, "off")):
+        path = f"{name}{i}.json"
+        record(path, f"{hash((name, i)) % 2**64:016x}", {"c/x": 100 * speed})
+        def how(d):
+            if key is not None:
+                d["cells"][0][key] = value
+            else:
+                d["run"]["options"] = [{"name": "ci-target", "value": "2", "origin": "default"}, {"name": "check", "value": value, "origin": "default"}]
+            if name == "chain":
+                d["cells"][0]["phases"][0]["name"] = "chain"
+        change(path, how)
+PYTHON
+python3 make.py how.py
+single compare pair*.json -o paired.json
+expect_rc 0
+expect paired.json '.cells == [.cells[0]] and (.cells[0] | .test == "signed ranks" and .verdict == "worse" and .p == 2 / 256)'
+single compare pair[0-3].json -- pair[4-7].json -o sides.json
+expect sides.json '.cells[] | .test == "Mann-Whitney"'
+single compare again?.json -- pair?.json -o again.json
+expect again.json '.cells[] | select(.key == "a/x") | .base.launches == 8 and .p == 1 and .base.median_us == .new.median_us'
+for pair in round:barrier:sync.method tcp:shm:qps.transport checked:unchecked:check; do
+    IFS=: read -r one other field <<<"$pair"
+    single compare "$one"*.json -- "$other"*.json -o "how.$one.json"
+    expect_rc 0
+    expect "how.$one.json" '.cells[] | .verdict == "incomparable" and (.reason | contains($f))' --arg f "$field"
+done
+single compare round[0-3].json barrier[0-3].json -- round[4-7].json -o mixed.json
+expect mixed.json '.cells[] | .verdict == "incomparable" and (.reason | test("of one side differ in sync.method"))'
+single compare chain[0-3].json -- chain[4-7].json -o chains.json
+expect chains.json '.cells[] | .verdict == "worse" and .base.median_us > 0'
+single compare slow*.json -- fast*.json --scaled on -o scaled.json
+expect scaled.json '.scaled and (.cells[] | .verdict == "better" and .base.median_us == 99 and .new.median_us == 90)'
+single compare slow*.json -- round*.json --scaled on -o unscaled.json
+expect unscaled.json '.cells[] | .verdict == "missing" and (.reason | test("speed"))'
+single compare slow0.json -- fast0.json --scaled on --phase dispatch
+expect_refused 2 'dispatch' 'headlines'
+
 # Refusals.
 single compare
 expect_refused 2 'no record'

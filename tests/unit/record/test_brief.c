@@ -12,10 +12,11 @@
 
 #include "harness/record/brief.h"
 
-static const char *const names[] = {"a", "cells", "name", "median", "phases", NULL};
+static const char *const names[] = {"a", "cells", "name", "median", NULL};
 static const char *const whole[] = {"stable", NULL};
 static const char *const items[] = {"region", "pair", NULL};
-static const k3_wanted_t wanted = {names, whole, "phases", items};
+static const char *const lists[] = {"phases", "options", NULL};
+static const k3_wanted_t wanted = {names, whole, lists, items};
 
 static void expect(const char *text, const char *want)
 {
