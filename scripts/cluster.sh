@@ -11,14 +11,14 @@
 #   scripts/cluster.sh shape NODE RATE                    another rate for one node's link
 #   scripts/cluster.sh status | down
 #
-# K3BENCH_CLUSTER names the folder of its state (default: /tmp/k3bench-cluster-UID), one cluster each.
+# CLUSTER_STATE names the folder of its state (default: /tmp/k3bench-cluster-UID), one cluster each.
 # Needs root, iproute2 and namespaces; without them one line says so and the exit code is 3.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 NODES_MAX=64 START_SECONDS=30
-state=${K3BENCH_CLUSTER:-/tmp/k3bench-cluster-$(id -u)}
+state=${CLUSTER_STATE:-/tmp/k3bench-cluster-$(id -u)}
 
 usage() {
     sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
@@ -177,7 +177,7 @@ run() {
     need_cluster
     network=$(cat "$state/network")
     allow_mpirun
-    export K3BENCH_CLUSTER=$state PATH=$ROOT/scripts:$PATH
+    export CLUSTER_STATE=$state PATH=$ROOT/scripts:$PATH
     export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="cluster.sh on" OMPI_MCA_orte_default_hostfile=$state/hosts.mpi
     export OMPI_MCA_oob_tcp_if_include=$network OMPI_MCA_btl_tcp_if_include=$network
     export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader,tcp

@@ -65,9 +65,8 @@ for ((i = 0; i < nodes; i++)); do
     connect_node "$i"
 done
 : >"$state/ready"
+# The lock lives on in what this process becomes, and the nodes remain its children.
 if [ "$owner" = 0 ]; then
-    sleep infinity &
-else
-    tail --pid="$owner" -s 0.5 -f /dev/null &
+    exec sleep infinity
 fi
-wait $!
+exec tail --pid="$owner" -s 0.5 -f /dev/null
