@@ -43,7 +43,8 @@ static k3_rollcall_t       *roll;
 
 static struct {
     bool              running;
-    double            limit;
+    _Atomic(double)   limit;
+    atomic_bool       held;
     const k3_world_t *world;
     pthread_t         thread;
     int               wake; /* eventfd: stop or terminate was set */
@@ -188,7 +189,7 @@ static void fire(const char *what, double idle)
     act(text);
     limit_life((unsigned)REPORT_SECONDS + ABORT_LIMIT);
     listen_to_others(REPORT_SECONDS, &own, NULL);
-    MPI_Abort(dog.world->comm, EXIT_TIMEOUT);
+    MPI_Abort(MPI_COMM_WORLD, EXIT_TIMEOUT);
     _exit(EXIT_TIMEOUT);
 }
 
@@ -275,7 +276,9 @@ static void *watch(void *arg)
         passed = now - last;
         current = atomic_load(&moves);
         last = now;
-        idle = current != seen ? 0 : idle + (passed > 2 * period ? 2 * period : passed);
+        idle = current != seen || atomic_load(&dog.held)
+                   ? 0
+                   : idle + (passed > 2 * period ? 2 * period : passed);
         seen = current;
         if (idle >= dog.limit) {
             snprintf(what, sizeof(what), "no progress for %.1f s", idle);
@@ -309,7 +312,8 @@ k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_
     }
     atomic_store(&dog.stop, false);
     atomic_store(&dog.terminate, false);
-    dog.limit = limit_seconds;
+    atomic_store(&dog.held, false);
+    atomic_store(&dog.limit, limit_seconds);
     dog.world = world;
     dog.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (dog.wake < 0) {
@@ -346,6 +350,18 @@ void k3_watchdog_stop(void)
     if (atomic_load(&dog.terminate)) {
         raise(SIGTERM);
     }
+}
+
+void k3_watchdog_limit(double limit_seconds)
+{
+    atomic_store(&dog.limit, limit_seconds);
+    k3_watchdog_alive();
+}
+
+void k3_watchdog_hold(bool held)
+{
+    atomic_store(&dog.held, held);
+    k3_watchdog_alive();
 }
 
 void k3_watchdog_alive(void)

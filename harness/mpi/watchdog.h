@@ -9,6 +9,7 @@
 #ifndef K3_MPI_WATCHDOG_H
 #define K3_MPI_WATCHDOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "harness/base/status.h"
@@ -17,6 +18,13 @@
 
 k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_error_t *err);
 void        k3_watchdog_stop(void);
+
+/* Another limit from here on. */
+void k3_watchdog_limit(double limit_seconds);
+
+/* Held, it still answers and reports but counts no time: the rank computes without steps and waits for
+ * nobody. */
+void k3_watchdog_hold(bool held);
 
 /* Progress: says where the rank is now. `where` names cell or phase, `step` the iteration. */
 void k3_watchdog_tick(const char *where, uint64_t step);

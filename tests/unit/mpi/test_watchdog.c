@@ -57,10 +57,10 @@ static int child(int argc, char **argv)
         return 99;
     }
     k3_watchdog_tick("cell 3, dispatch", 17);
-    fprintf(stderr, "started\n");
     if (strcmp(what, "fire") == 0 || strcmp(what, "term") == 0) {
         k3_watchdog_describe(describe, &missing);
         k3_watchdog_on_fire(on_fire, name);
+        fprintf(stderr, "started\n");
         sleep_seconds(30);
     } else if (strcmp(what, "hang") == 0) {
         k3_watchdog_on_fire(hang, NULL);
