@@ -60,8 +60,9 @@ check_machine() {
 
 parse_up() { # ARGUMENTS of up; sets nodes, rate, owner
     nodes=${1:-} rate=none owner=0
-    [[ $nodes =~ ^[0-9]{1,3}$ ]] && [ "$nodes" -ge 1 ] && [ "$nodes" -le "$NODES_MAX" ] ||
+    if [[ ! $nodes =~ ^[0-9]{1,3}$ ]] || [ "$nodes" -lt 1 ] || [ "$nodes" -gt "$NODES_MAX" ]; then
         die 2 "up: \"$nodes\" nodes; allowed are 1 to $NODES_MAX"
+    fi
     shift
     while [ $# -gt 0 ]; do
         [ $# -ge 2 ] || die 2 "up: \"$1\" needs a value"
@@ -81,7 +82,8 @@ make_state() {
     if [ -e "$state" ] && [ ! -f "$state/head" ] && [ -n "$(ls -A "$state" 2>/dev/null)" ]; then
         die 3 "$state holds something else than a cluster's state"
     fi
-    mkdir -p -m 700 "$state"
+    mkdir -p "$state"
+    chmod 700 "$state"
     [ -O "$state" ] || die 3 "$state belongs to another user"
 }
 
@@ -165,6 +167,7 @@ on_node() { # NODE COMMAND...: the words make one line for the shell, as with rs
     pid=$(node_pid "$1")
     shift
     export TMPDIR=$state/tmp/node
+    # shellcheck disable=SC2016 # the node's shell expands it
     exec nsenter --target "$pid" --net --uts --ipc --mount --pid -- \
         sh -c 'cd "$1" 2>/dev/null; shift; eval "$*"' sh "$folder" "$@"
 }

@@ -17,6 +17,9 @@
 #include "harness/mpi/watchdog.h"
 #include "harness/record/document.h"
 
+/* Beyond --timeout, for the processes to come up; far more ranks than cores take their time. */
+#define START_SECONDS 20.0
+
 typedef struct run {
     k3_world_t           world;
     k3_options_t        *options;
@@ -568,6 +571,23 @@ static bool first_of_launch(void)
     return true;
 }
 
+/* The time-out before the options are parsed on all ranks; 60, its default, when it is not to be had. */
+static double asked_timeout(int argc, char **argv)
+{
+    k3_option_table_t table = {k3_option_defs, k3_option_count, K3_COMMAND_RUN,
+                               k3_command_run.groups};
+    k3_options_t     *options = NULL;
+    k3_error_t        err = K3_ERROR_INIT;
+    double            seconds = 60.0;
+
+    if (k3_options_parse(&table, argc, argv, &options, &err) == K3_OK) {
+        k3_parse_double("timeout", k3_options_get(options, "timeout"), 1.0, 86400.0, &seconds,
+                        &err);
+        k3_options_free(options);
+    }
+    return err.status == K3_OK ? seconds : 60.0;
+}
+
 static int run_run(int argc, char **argv)
 {
     run_t      run = {.argc = argc + 2, .argv = argv - 2}; /* program and command stand in front */
@@ -577,6 +597,7 @@ static int run_run(int argc, char **argv)
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
         return k3_command_options(&k3_command_run, argc, argv, &run.options, &help, &err);
     }
+    k3_watchdog_guard(START_SECONDS + asked_timeout(argc, argv));
     if (k3_world_init(&argc, &argv, &run.world, &err) != K3_OK) {
         return first_of_launch() ? k3_command_end(&err) : k3_exit_code(err.status);
     }

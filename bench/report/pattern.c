@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/pattern_links.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
 
@@ -233,6 +234,25 @@ static bool node_is_late(const view_t *v, int node, double *excess)
     return *excess >= least_share * v->phase_us && least - most >= 0.5 * *excess;
 }
 
+static bool find_link(const view_t *v, finding_t *best)
+{
+    double    excess = 0.0;
+    int       node = v->nodes != NULL ? k3_slow_link(v->wait, v->ranks, v->nodes, &excess) : -1;
+    finding_t f = finding(v, "slow node", excess);
+    char      a[32];
+
+    if (node < 0 || f.share < least_share) {
+        return false;
+    }
+    f.node = node;
+    snprintf(f.text, sizeof(f.text),
+             "slow node: node %d; the %s signals to and from it take %s us longer than those among "
+             "the other nodes (%.0f %% of the phase)",
+             node, v->phase, us_text(excess, a), 100.0 * f.share);
+    keep(best, &f);
+    return true;
+}
+
 static bool find_node(view_t *v, finding_t *best)
 {
     int       top = largest(v->effect, v->ranks);
@@ -454,7 +474,7 @@ static void look_at_phase(view_t *v, const char *phase, finding_t *best)
     }
     read_waits(v);
     wait_effects(v, true);
-    if (!find_node(v, best)) {
+    if (!find_node(v, best) && !find_link(v, best)) {
         find_late_rank(v, best);
     }
     find_receiver(v, best);

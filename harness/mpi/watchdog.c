@@ -299,6 +299,35 @@ static int start_thread(void)
     return rc;
 }
 
+static char guard_text[256];
+
+/* Only what a signal handler may do. */
+static void guard_ends(int signal_number)
+{
+    (void)signal_number;
+    if (write(STDERR_FILENO, guard_text, strlen(guard_text)) < 0) {
+        /* Nobody listens. */
+    }
+    _exit(EXIT_TIMEOUT);
+}
+
+void k3_watchdog_guard(double seconds)
+{
+    struct sigaction action;
+    const char      *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char             host[K3_HOST_MAX] = "unknown";
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(guard_text, sizeof(guard_text),
+             "k3bench: error: the launch did not start within %.0f s on rank %.12s (%s): another "
+             "rank never arrived\n",
+             seconds, rank != NULL ? rank : "?", host);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = guard_ends;
+    sigaction(SIGALRM, &action, NULL);
+    alarm((unsigned)seconds + 1);
+}
+
 k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_error_t *err)
 {
     struct sigaction action;
@@ -329,6 +358,7 @@ k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_
     action.sa_flags = SA_RESTART;
     sigaction(SIGTERM, &action, &dog.before);
     dog.running = true;
+    alarm(0);
     return K3_OK;
 }
 
