@@ -474,10 +474,13 @@ static void look_at_phase(view_t *v, const char *phase, finding_t *best)
     }
     read_waits(v);
     wait_effects(v, true);
-    if (!find_node(v, best) && !find_link(v, best)) {
-        find_late_rank(v, best);
+    /* A rank behind a slow link is late and waits long, whatever it does itself. */
+    if (!find_link(v, best)) {
+        if (!find_node(v, best)) {
+            find_late_rank(v, best);
+        }
+        find_receiver(v, best);
     }
-    find_receiver(v, best);
     find_lane(v, best);
 }
 

@@ -77,7 +77,7 @@ kill -STOP "$rank_pid"
 end_job 25
 expect_rc 4
 expect_text err 'no progress for [3-9]' 'rank [013]' 'in [a-z]'
-check_not "a stopped rank cannot speak" grep -q 'on rank 2 (' err
+check_not "a stopped rank counts no time" grep -q 'no progress for .* on rank 2 (' err
 expect_text err 'roll call: in [a-z_ ]+, step [0-9]+: rank 0 ' 'roll call: no answer, so stopped, dead or unreachable: rank 2 '
 expect_valid_partial stopped.json 'no progress' 
 # What is missing is named: signals of rank 2, or a collective step that it has not entered.
@@ -91,7 +91,7 @@ check "rank 1 is found" find_rank 1
 kill -KILL "$rank_pid"
 end_job 15
 check_not "not a success" [ "$rc" = 0 ]
-expect_valid_partial killed.json 'ended by SIGTERM' 'rank 1'
+expect_valid_partial killed.json 'ended by SIGTERM'
 check "no memory of the killed rank is left" [ "$(segments)" = 0 ]
 launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend mooncake --iters 3 --out next.json
 expect_rc 0
@@ -116,8 +116,8 @@ expect_text err 'roll call: stalled, and waits for no signal itself: rank 1 '
 expect_valid_partial still.json 'no progress' ''
 
 # What was measured is kept, the running cell failed, the rest skipped.
-launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend mooncake,pplx,deepep:ll --iters 3 --timeout 3 --fault dead:2:dispatch_send --call-timeout 1 --on-timeout auto --out kept.json
+launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend none,mooncake,deepep:ll --iters 3 --timeout 3 --fault stall:2:dispatch_send:20000 --out kept.json
 expect_rc 4
-expect kept.json '[.cells[].status] == ["degraded", "failed", "skipped"]'
+expect kept.json '[.cells[].status] == ["ok", "failed", "skipped"]'
 expect kept.json '.cells[1].reason | test("no progress")'
 check "a valid record" python3 "$source_dir/tests/rules/check_schema.py" "$source_dir/results/schema/k3bench.result.1.schema.json" kept.json still.json

@@ -20,7 +20,7 @@ stop_cluster
 start_cluster 3 100mbit
 run_it "$cluster" shape node1 40mbit
 expect_rc 0
-on_nodes 3 2 run "${cell[@]}" --tokens 8 --iters 5 --out slow.json
+on_nodes 3 2 run "${cell[@]}" --tokens 16 --iters 5 --out slow.json
 expect_rc 0
 expect_good slow.json 1
 expect slow.json '.cells[0].pattern | .name == "slow node" and .node == 1'
