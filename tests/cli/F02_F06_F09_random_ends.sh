@@ -24,7 +24,8 @@ mapped() { for pid in "${ranks[@]}"; do grep -o '/dev/shm/[^ ]*' "/proc/$pid/map
 left() { while read -r file; do [ ! -e "$file" ] || echo "$file"; done <mapped.txt; }
 
 for ((round = 0; round < rounds; round++)); do
-    signal=$([ $((RANDOM % 2)) = 0 ] && echo KILL || echo STOP)
+    signal=KILL
+    [ $((RANDOM % 2)) = 0 ] || signal=STOP
     after=$((RANDOM % 2500))
     rank=$((RANDOM % 4))
     rm -f end.json
