@@ -90,3 +90,44 @@ allow_mpirun() {
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     fi
 }
+
+# --- virtual cluster (cluster.sh, cluster_head.sh) ---
+
+# Jumbo frames: 8948 of 9014 bytes of a full one are TCP payload.
+FRAME_PAYLOAD=9000
+
+# When process PID began, in ticks since boot; a number that a later process of that PID cannot have.
+start_time() { # PID
+    local line
+    { line=$(<"/proc/$1/stat"); } 2>/dev/null || return 0
+    line=${line##*) }
+    # shellcheck disable=SC2086 # words
+    set -- $line
+    echo "${20}"
+}
+
+bits_of() { # RATE such as 200mbit: bits per second
+    [[ $1 =~ ^([0-9]{1,6})(k|m|g)bit$ ]] || die 2 "rate \"$1\" is none like 200mbit, 1gbit"
+    case ${BASH_REMATCH[2]} in
+    k) echo "${BASH_REMATCH[1]}000" ;;
+    m) echo "${BASH_REMATCH[1]}000000" ;;
+    g) echo "${BASH_REMATCH[1]}000000000" ;;
+    esac
+}
+
+# Both directions of a node's link, each where it is sent. tc counts whole frames without preamble. The
+# bucket holds a quarter of a millisecond, two frames at least, so that a pause between iterations saves up
+# next to nothing; the queue is long enough that nothing is dropped.
+shape_link() { # STATE NUMBER RATE
+    local state=$1 number=$2 rate=$3 bits burst limit
+    bits=$(bits_of "$rate")
+    burst=$((bits / 8 / 4000))
+    [ "$burst" -ge $((2 * (FRAME_PAYLOAD + 14))) ] || burst=$((2 * (FRAME_PAYLOAD + 14)))
+    limit=$((bits / 8 / 10))
+    [ "$limit" -ge 4194304 ] || limit=4194304
+    nsenter --target "$(cut -d' ' -f1 "$state/head")" --net -- \
+        tc qdisc replace dev "port$number" root tbf rate "$rate" burst "$burst" limit "$limit"
+    nsenter --target "$(cat "$state/node$number.pid")" --net -- \
+        tc qdisc replace dev eth0 root tbf rate "$rate" burst "$burst" limit "$limit"
+    echo "$rate" >"$state/node$number.rate"
+}

@@ -7,7 +7,7 @@
 #include "bench/commands/compute.h"
 #include "bench/commands/version.h"
 #include "bench/report/record.h"
-#include "harness/mpi/topology.h"
+#include "bench/report/values.h"
 #include "harness/record/document.h"
 #include "kernels/threads.h"
 
@@ -57,10 +57,12 @@ static json_t *record_topology(const k3_world_t *world, const k3_place_t *places
                       local[world->node_of[r]]++, "cpus", k3_json_string(p->cpus), "threads", p->threads,
                       "numa", p->numa >= 0 ? json_integer(p->numa) : json_null(), "device", "cpu");
 
-        json_object_set_new(row, "nic", json_null());
-        json_object_set_new(
-            row, "nic_reason",
-            json_string("the interface is the transport's choice, see qps.transport"));
+        json_object_set_new(row, "bound_here", json_boolean(p->bound_here));
+        if (p->nic[0] != '\0') {
+            json_object_set_new(row, "nic", k3_json_string(p->nic));
+        } else {
+            k3_set_null(row, "nic", p->nic_reason);
+        }
         json_array_append_new(ranks, row);
     }
     free(local);
@@ -85,42 +87,29 @@ static json_t *record_setup(const json_t *cells)
     return rows;
 }
 
-k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *options,
-                               const k3_launch_t *launch, json_t *cells, json_t **document_p,
-                               k3_error_t *err)
+json_t *k3_launch_document(const k3_launch_parts_t *launch, json_t *cells)
 {
-    k3_place_t   own, *places = NULL;
-    k3_machine_t machine = {.nodes = world->nodes, .ranks = world->size};
-    json_t      *d, *run;
-    bool         any_oversubscribed = world->oversubscribed;
+    const k3_world_t *world = launch->world;
+    k3_machine_t      machine = {.nodes = world->nodes, .ranks = world->size};
+    json_t           *run;
 
-    *document_p = NULL;
-    k3_place_find(&own, err);
-    own.threads = k3_threads();
-    if (k3_world_agree(world, err) != K3_OK ||
-        k3_place_gather(world, &own, &places, err) != K3_OK || world->rank != 0) {
-        return err->status;
-    }
-    machine.cpu_model = own.cpu_model;
+    machine.cpu_model = launch->places[0].cpu_model;
     machine.cores = world->cores;
     machine.numa_nodes = 1;
     for (int r = 0; r < world->size; r++) {
-        machine.numa_nodes =
-            places[r].numa + 1 > machine.numa_nodes ? places[r].numa + 1 : machine.numa_nodes;
+        machine.numa_nodes = launch->places[r].numa + 1 > machine.numa_nodes
+                                 ? launch->places[r].numa + 1
+                                 : machine.numa_nodes;
     }
     run = json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", launch->run_id,
         "started_utc", launch->started, "argv",
         k3_json_list_of_strings((const char *const *)launch->argv, (size_t)launch->argc), "options",
-        record_options(options), "version", k3_version_text, "git_sha", k3_version_git, "build",
-        k3_version_build(), "loaded", k3_version_loaded(), "launch", record_launch(world),
+        record_options(launch->options), "version", k3_version_text, "git_sha", k3_version_git,
+        "build", k3_version_build(), "loaded", k3_version_loaded(), "launch", record_launch(world),
         "environment", k3_environment(), "kernels", k3_compute_record(launch->isa));
-    d = json_pack("{s:s, s:o, s:o, s:o, s:o, s:O}", "schema", K3_SCHEMA, "run", run, "fingerprint",
-                  k3_fingerprint(&machine), "topology", record_topology(world, places), "setup",
-                  record_setup(cells), "cells", cells);
-    json_object_set_new(json_object_get(d, "topology"), "oversubscribed",
-                        json_boolean(any_oversubscribed));
-    free(places);
-    *document_p = d;
-    return K3_OK;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:O}", "schema", K3_SCHEMA, "run", run,
+                     "fingerprint", k3_fingerprint(&machine), "topology",
+                     record_topology(world, launch->places), "setup", record_setup(cells), "cells",
+                     cells);
 }

@@ -5,20 +5,23 @@
 #include <jansson.h>
 
 #include "harness/base/options.h"
+#include "harness/mpi/topology.h"
 #include "harness/mpi/world.h"
 #include "harness/record/fingerprint.h"
 
-typedef struct k3_launch {
-    const char  *run_id;
-    const char  *started; /* UTC */
-    int          argc;    /* of the program, as it was started */
-    char *const *argv;
-    const char  *isa; /* of the kernels of rank 0 */
-} k3_launch_t;
+typedef struct k3_launch_parts {
+    const k3_world_t   *world;
+    const k3_place_t   *places; /* [world->size] */
+    const k3_options_t *options;
+    const char         *run_id;
+    const char         *started; /* UTC */
+    int                 argc;    /* of the program, as it was started */
+    char *const        *argv;
+    const char         *isa; /* of the kernels of rank 0 */
+} k3_launch_parts_t;
 
-/* Collective. *document_p at rank 0, NULL elsewhere; `cells` is referenced, not stolen. */
-k3_status_t k3_launch_document(const k3_world_t *world, const k3_options_t *options,
-                               const k3_launch_t *launch, json_t *cells, json_t **document_p,
-                               k3_error_t *err);
+/* At rank 0; not collective, so that it can be made while the other ranks hang. `cells` is referenced, not
+ * stolen. */
+json_t *k3_launch_document(const k3_launch_parts_t *launch, json_t *cells);
 
 #endif

@@ -9,6 +9,7 @@
 #include "bench/commands/compute.h"
 #include "bench/commands/fault.h"
 #include "bench/commands/launch.h"
+#include "bench/commands/partial.h"
 #include "bench/commands/sources.h"
 #include "bench/plan/requests.h"
 #include "bench/region/dump.h"
@@ -21,6 +22,10 @@
 #include "harness/base/terminal.h"
 #include "harness/mpi/watchdog.h"
 #include "harness/record/document.h"
+#include "kernels/threads.h"
+
+/* Beyond --timeout, for the processes to come up; far more ranks than cores take their time. */
+#define START_SECONDS 20.0
 
 typedef struct run {
     k3_world_t           world;
@@ -32,9 +37,11 @@ typedef struct run {
     k3_weights_t         weights; /* of the last cell */
     k3_fabric_t         *fabric;
     k3_sync_t           *sync;
-    size_t               start;       /* of iterations, as asked: auto, round, barrier */
-    uint64_t             rotate;      /* cells that are executed after all others */
-    json_t              *cells;       /* rank 0 */
+    size_t               start;  /* of iterations, as asked: auto, round, barrier */
+    uint64_t             rotate; /* cells that are executed after all others */
+    k3_place_t          *places; /* rank 0 */
+    k3_launch_parts_t    launch;
+    k3_rollcall_t       *roll;
     k3_output_format_t   format;      /* of what is printed */
     bool                 alone;       /* one cell: its refusal ends the command */
     bool                 rdma;        /* queue pairs between nodes must be carried by RDMA */
@@ -236,7 +243,7 @@ static k3_status_t prepare(run_t *run, k3_error_t *err)
 static void keep(run_t *run, json_t *cell)
 {
     if (run->world.rank == 0) {
-        json_array_append_new(run->cells, cell);
+        k3_partial_done(cell);
     } else {
         json_decref(cell);
     }
@@ -380,12 +387,24 @@ static void record_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work
     keep(run, object);
 }
 
+/* What the record says about the cell when the launch ends in its middle. */
+static void announce(const run_t *run, const k3_cell_t *cell, const k3_work_t *work)
+{
+    k3_memory_t memory;
+
+    if (run->world.rank == 0) {
+        k3_memory_plan(cell, 0, &memory);
+        k3_partial_running(k3_record_plan(cell, work, &memory));
+    }
+}
+
 static k3_status_t execute_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work,
                                 k3_error_t *err)
 {
     k3_region_t      region;
     k3_measurement_t m;
 
+    announce(run, cell, work);
     if (k3_region_create(cell, &run->world, &run->region, &region, err) != K3_OK) {
         return err->status;
     }
@@ -404,6 +423,7 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
 {
     k3_work_t work;
 
+    k3_watchdog_tick("set-up of a cell", 0);
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
     if (check_fault(run, cell, err) != K3_OK ||
@@ -413,18 +433,16 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
     }
     *refused = check_memory(run, cell, err) != K3_OK;
     if (!*refused) {
+        k3_watchdog_hold(true); /* planning can take long and waits for nobody */
         k3_work_plan(cell, &work, err);
+        k3_watchdog_hold(false);
         k3_world_agree(&run->world, err);
     }
-    /* Planning can take long and waits for nobody; from here on a rank can wait for another. */
     if (err->status == K3_OK) {
         /* A call may lawfully take its own limit, in dispatch and in combine. */
-        k3_watchdog_start(&run->world, run->timeout + 2.0 * k3_region_limit(cell, &run->region),
-                          err);
-        if (k3_world_agree(&run->world, err) == K3_OK) {
-            execute_cell(run, cell, &work, err);
-        }
-        k3_watchdog_stop();
+        k3_watchdog_limit(run->timeout + 2.0 * k3_region_limit(cell, &run->region));
+        execute_cell(run, cell, &work, err);
+        k3_watchdog_limit(run->timeout);
     }
     return err->status;
 }
@@ -460,7 +478,10 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
     k3_work_t   work;
     k3_memory_t memory;
 
-    if (create_cell(run, request, &cell, &fault) != K3_OK) {
+    k3_watchdog_hold(true);
+    create_cell(run, request, &cell, &fault);
+    k3_watchdog_hold(false);
+    if (fault.status != K3_OK) {
         if (run->alone || fault.status == K3_ERR_USAGE || fault.status == K3_ERR_IO) {
             *err = fault;
             return err->status;
@@ -509,60 +530,88 @@ static k3_status_t open_sync(run_t *run, k3_error_t *err)
     return K3_OK;
 }
 
-/* Each cell gave one object, in the order of execution. */
-static void order_as_asked(run_t *run)
+/* From here on a rank can wait for another, to the end of the launch. */
+static k3_status_t start_watchdog(run_t *run, k3_error_t *err)
 {
-    size_t  count = run->requests.count;
-    json_t *ordered = json_array();
+    run->roll = k3_rollcall_open(&run->world);
+    k3_watchdog_roll(run->roll);
+    k3_watchdog_tick("set-up of the launch", 0);
+    k3_watchdog_start(&run->world, run->timeout, err);
+    return k3_world_agree(&run->world, err);
+}
 
-    for (size_t i = 0; i < count; i++) {
-        size_t  position = (i + count - run->rotate % count) % count;
-        json_t *cell = json_array_get(run->cells, position);
-
-        if (json_is_array(json_object_get(cell, "phases"))) {
-            json_object_set_new(cell, "position", json_integer((json_int_t)position));
-        }
-        json_array_append(ordered, cell);
+static k3_status_t open_transports(run_t *run, k3_error_t *err)
+{
+    k3_watchdog_tick("set-up: UCX", 0);
+    if (k3_fabric_open(&run->world, &run->fabric, err) == K3_OK) {
+        run->region.fabric = run->fabric;
+        open_sync(run, err);
     }
-    json_decref(run->cells);
-    run->cells = ordered;
+    return err->status;
+}
+
+/* Before UCX is opened: it reads which device it is to take. */
+static k3_status_t take_places(run_t *run, k3_error_t *err)
+{
+    k3_place_t own;
+
+    if (k3_place_take(&run->world, &own, err) == K3_OK) {
+        own.threads = k3_threads();
+        k3_place_gather(&run->world, &own, &run->places, err);
+    }
+    run->launch = (k3_launch_parts_t){.world = &run->world,
+                                      .places = run->places,
+                                      .options = run->options,
+                                      .run_id = run->run_id,
+                                      .started = run->started,
+                                      .argc = run->argc,
+                                      .argv = run->argv,
+                                      .isa = run->region.isa};
+    return err->status;
+}
+
+static void begin_record(run_t *run)
+{
+    k3_partial_t partial = {&run->requests, run->rotate, &run->launch, run->out};
+
+    if (run->world.rank == 0) {
+        k3_partial_begin(&partial);
+        k3_watchdog_on_fire(k3_partial_leave, NULL);
+    }
 }
 
 static k3_status_t run_cells(run_t *run, k3_error_t *err)
 {
-    run->cells = json_array();
     run->alone = run->requests.count == 1;
     run->measure.progress.cells = run->requests.count;
-    if (k3_fabric_open(&run->world, &run->fabric, err) != K3_OK) {
-        return k3_world_agree(&run->world, err);
+    if (start_watchdog(run, err) != K3_OK || take_places(run, err) != K3_OK) {
+        return err->status;
     }
-    run->region.fabric = run->fabric;
-    if (open_sync(run, err) != K3_OK) {
+    begin_record(run);
+    if (open_transports(run, err) != K3_OK) {
         return err->status;
     }
     for (size_t i = 0; i < run->requests.count && err->status == K3_OK; i++) {
         run->measure.progress.cell = i + 1;
         run_cell(run, &run->requests.items[(i + run->rotate) % run->requests.count], err);
     }
-    if (run->world.rank == 0 && err->status == K3_OK) {
-        order_as_asked(run);
-    }
     return err->status;
 }
 
 /* Every cell refused for one and the same reason: the command as a whole cannot be done. */
-static k3_status_t refuse_all(const run_t *run, k3_error_t *err)
+static k3_status_t refuse_all(const run_t *run, const json_t *cells, k3_error_t *err)
 {
     if (run->world.rank == 0) {
-        k3_record_refuse_all(run->cells, err);
+        k3_record_refuse_all(cells, err);
     }
     return k3_world_agree(&run->world, err);
 }
 
 /* Rank 0. What is not the table goes to standard output alone. */
-static k3_status_t show(const run_t *run, json_t *document, k3_error_t *err)
+static void write_record(run_t *run, json_t *cells, k3_error_t *err)
 {
     bool        to_stdout = strcmp(run->out, "-") == 0;
+    json_t     *document = k3_launch_document(&run->launch, cells);
     k3_output_t output = {.documents = &document, .count = 1, .first = 1};
 
     if (to_stdout) {
@@ -576,22 +625,16 @@ static k3_status_t show(const run_t *run, json_t *document, k3_error_t *err)
         k3_document_write(document, run->out, err) == K3_OK && !to_stdout) {
         fprintf(run->format == K3_OUTPUT_TEXT ? stdout : stderr, "record: %s\n", run->out);
     }
-    return err->status;
+    json_decref(document);
 }
 
 static k3_status_t report(run_t *run, k3_error_t *err)
 {
-    json_t     *document = NULL;
-    k3_launch_t launch = {run->run_id, run->started, run->argc, run->argv, run->region.isa};
+    json_t *cells = run->world.rank == 0 ? k3_partial_complete() : NULL;
 
-    /* Collective: the places of all ranks are gathered. */
-    if (k3_launch_document(&run->world, run->options, &launch, run->cells, &document, err) !=
-        K3_OK) {
-        return err->status;
-    }
-    if (run->world.rank == 0) {
-        show(run, document, err);
-        json_decref(document);
+    k3_watchdog_tick("the end of the launch", 0);
+    if (refuse_all(run, cells, err) == K3_OK && run->world.rank == 0) {
+        write_record(run, cells, err);
     }
     return k3_world_agree(&run->world, err);
 }
@@ -604,12 +647,17 @@ static void close_run(run_t *run)
     if (run->fabric != NULL) {
         k3_fabric_close(run->fabric);
     }
+    k3_partial_end();
     k3_requests_free(&run->requests);
+    free(run->places);
     if (run->options != NULL) {
         k3_options_free(run->options);
     }
     k3_oracle_cache_clear();
+    k3_watchdog_tick("the end of MPI", 0);
     k3_world_finalize(&run->world);
+    k3_watchdog_stop();
+    k3_rollcall_close(run->roll);
 }
 
 /* Without a world only the launcher's variables tell the ranks apart; one of them speaks. */
@@ -628,6 +676,23 @@ static bool first_of_launch(void)
     return true;
 }
 
+/* The time-out before the options are parsed on all ranks; 60, its default, when it is not to be had. */
+static double asked_timeout(int argc, char **argv)
+{
+    k3_option_table_t table = {k3_option_defs, k3_option_count, K3_COMMAND_RUN,
+                               k3_command_run.groups};
+    k3_options_t     *options = NULL;
+    k3_error_t        err = K3_ERROR_INIT;
+    double            seconds = 60.0;
+
+    if (k3_options_parse(&table, argc, argv, &options, &err) == K3_OK) {
+        k3_parse_double("timeout", k3_options_get(options, "timeout"), 1.0, 86400.0, &seconds,
+                        &err);
+        k3_options_free(options);
+    }
+    return err.status == K3_OK ? seconds : 60.0;
+}
+
 static int run_run(int argc, char **argv)
 {
     run_t      run = {.argc = argc + 2, .argv = argv - 2}; /* program and command stand in front */
@@ -637,6 +702,7 @@ static int run_run(int argc, char **argv)
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
         return k3_command_options(&k3_command_run, argc, argv, &run.options, &help, &err);
     }
+    k3_watchdog_guard(START_SECONDS + asked_timeout(argc, argv));
     if (k3_world_init(&argc, &argv, &run.world, &err) != K3_OK) {
         return first_of_launch() ? k3_command_end(&err) : k3_exit_code(err.status);
     }
@@ -648,7 +714,7 @@ static int run_run(int argc, char **argv)
         return 0;
     }
     if (k3_world_agree(&run.world, &err) == K3_OK && prepare(&run, &err) == K3_OK &&
-        run_cells(&run, &err) == K3_OK && refuse_all(&run, &err) == K3_OK) {
+        run_cells(&run, &err) == K3_OK) {
         report(&run, &err);
     }
     code = err.status != K3_OK ? k3_exit_code(err.status)
@@ -657,7 +723,6 @@ static int run_run(int argc, char **argv)
         k3_log_set_rank(-1);
         k3_log_error("%s", err.text);
     }
-    json_decref(run.cells);
     close_run(&run);
     return code;
 }

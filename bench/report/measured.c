@@ -331,6 +331,17 @@ static json_t *record_setup(const k3_measurement_t *m)
     return rows;
 }
 
+static void set_links(json_t *o, const k3_cell_t *cell, const k3_measurement_t *m)
+{
+    json_t *links = m->has_lanes && m->accounted ? k3_record_links(cell, m) : NULL;
+
+    if (links != NULL) {
+        json_object_set_new(o, "links", links);
+    } else {
+        k3_set_null(o, "links", cell->nodes < 2 ? "one node" : "the queue pairs were not counted");
+    }
+}
+
 static void set_pattern(json_t *o, const k3_cell_t *cell)
 {
     json_t *pattern = k3_pattern_of(o, cell->node_of);
@@ -370,6 +381,7 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
     } else {
         k3_set_null(o, "waits", "this engine waits for no signal of a single source");
     }
+    set_links(o, cell, m);
     set_pattern(o, cell);
     json_object_set_new(o, "setup", record_setup(m));
     json_object_set_new(json_object_get(o, "memory"), "allocated_bytes", count(m->allocated_bytes));

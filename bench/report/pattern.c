@@ -7,6 +7,7 @@
 
 #include "bench/report/cellview.h"
 #include "bench/report/fields.h"
+#include "bench/report/pattern_links.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
 
@@ -205,6 +206,25 @@ static bool node_is_late(const view_t *v, int node, double *excess)
     return *excess >= least_share * v->phase_us && least - most >= 0.5 * *excess;
 }
 
+static bool find_link(const view_t *v, finding_t *best)
+{
+    double    excess = 0.0;
+    int       node = v->nodes != NULL ? k3_slow_link(v->wait, v->ranks, v->nodes, &excess) : -1;
+    finding_t f = finding(v, "slow node", excess);
+    char      a[32];
+
+    if (node < 0 || f.share < least_share) {
+        return false;
+    }
+    f.node = node;
+    snprintf(f.text, sizeof(f.text),
+             "slow node: node %d; the %s signals to and from it take %s us longer than those among "
+             "the other nodes (%.0f %% of the phase)",
+             node, v->phase, us_text(excess, a), 100.0 * f.share);
+    keep(best, &f);
+    return true;
+}
+
 static bool find_node(view_t *v, finding_t *best)
 {
     int       top = largest(v->effect, v->ranks);
@@ -251,7 +271,7 @@ static double lanes_leaving(const view_t *v, int node, bool other, double *p50, 
 }
 
 /* Most lanes that leave one node are slower than those that leave the others: its link. */
-static bool find_link(view_t *v, double *p50, finding_t *best)
+static bool find_link_by_lanes(view_t *v, double *p50, finding_t *best)
 {
     int  count, others;
     char a[32], b[32];
@@ -390,7 +410,7 @@ static void find_lanes(view_t *v, finding_t *best)
     size_t                   n = json_array_size(v->lanes.rows);
 
     if (n > 0 && k3_alloc("lanes", n, sizeof(double), &l.p50, &err) == K3_OK) {
-        bool link = v->nodes != NULL && find_link(v, l.p50, best);
+        bool link = v->nodes != NULL && find_link_by_lanes(v, l.p50, best);
 
         for (int k = 0; k < 3 && !link; k++) {
             find_lane_of_kind(v, kinds[k], &l, best);
@@ -475,10 +495,13 @@ static void look_at_phase(view_t *v, const char *phase, finding_t *best)
     }
     read_waits(v);
     wait_effects(v, true);
-    if (!find_node(v, best)) {
-        find_late_rank(v, best);
+    /* A rank behind a slow link is late and waits long, whatever it does itself. */
+    if (!find_link(v, best)) {
+        if (!find_node(v, best)) {
+            find_late_rank(v, best);
+        }
+        find_receiver(v, best);
     }
-    find_receiver(v, best);
     find_lanes(v, best);
 }
 

@@ -20,6 +20,9 @@ json_t *k3_record_plan(const k3_cell_t *cell, const k3_work_t *work, const k3_me
 void k3_record_measured(json_t *object, const k3_cell_t *cell, const k3_work_t *work,
                         const k3_measurement_t *m, const k3_measure_options_t *options);
 
+/* What leaves and enters each node in dispatch and combine, and the rates; NULL for one node. */
+json_t *k3_record_links(const k3_cell_t *cell, const k3_measurement_t *m);
+
 /* "ok", "degraded", "failed", "unsupported", "skipped"; reason may be NULL. */
 void k3_record_status(json_t *object, const char *status, const char *reason);
 

@@ -390,6 +390,34 @@ static void note_imbalance(notes_t *n, const json_t *cell)
     note(n, "imbalance (max/mean):%s", used > 0 ? text : " none");
 }
 
+/* The busiest link of a node, where there is one. */
+static void note_links(notes_t *n, const json_t *cell)
+{
+    const json_t *rows = json_object_get(json_object_get(cell, "links"), "rows"), *row;
+    const json_t *best = NULL;
+    double        most = 0.0;
+    int           column = 0;
+    size_t        i;
+
+    json_array_foreach(rows, i, row)
+    {
+        for (int c = 4; c < 6; c++) { /* out_GBps, in_GBps */
+            double rate = json_number_value(json_array_get(row, (size_t)c));
+
+            if (rate > most) {
+                most = rate;
+                best = row;
+                column = c;
+            }
+        }
+    }
+    if (best != NULL) {
+        note(n, "busiest link: node %lld %s, %.4g GB/s in the %s",
+             (long long)json_integer_value(json_array_get(best, 1)), column == 4 ? "out" : "in",
+             most, k3_field_text(best, 0));
+    }
+}
+
 static void note_transport(notes_t *n, const json_t *cell)
 {
     const json_t *qps = json_object_get(cell, "qps");
@@ -456,6 +484,7 @@ static void print_notes(const json_t *cell, FILE *out)
     note_pattern(&n, cell);
     note_choices(&n, cell);
     note_imbalance(&n, cell);
+    note_links(&n, cell);
     note_transport(&n, cell);
     note_limits(&n, cell);
     note_doubts(&n, cell);

@@ -6,6 +6,7 @@
 
 #include "harness/base/memory.h"
 #include "harness/mpi/qp_internal.h"
+#include "harness/mpi/watchdog.h"
 
 enum { BATCH = 512 };
 
@@ -277,10 +278,14 @@ static k3_status_t wire_all(k3_qps_t *qps, k3_error_t *err)
 
     for (uint64_t i = 0; i < qps->lane_count; i++) {
         if (qps->lanes[i].ep != NULL) {
+            qps->wiring = i + 1; /* the watchdog tells which one hangs */
+            k3_watchdog_tick("set-up: connection of the queue pairs", i);
             wire_lane(qps, &qps->lanes[i], &batch);
         }
     }
     finish_batch(qps, &batch);
+    qps->wiring = 0;
+    k3_watchdog_tick("set-up: flush of the new queue pairs", 0);
     k3_qps_flush(qps, err);
     k3_qps_barrier(qps, err);
     return k3_world_agree(qps->world, err);
@@ -315,8 +320,12 @@ k3_status_t k3_lanes_connect(k3_qps_t *qps, const k3_qps_config_t *config, k3_er
 
     if (build_directory(qps, &directory, err) == K3_OK) {
         connect_all(qps, config, &directory, err);
-        if (k3_world_agree(qps->world, err) == K3_OK && wire_all(qps, err) == K3_OK) {
+        if (err->status == K3_OK) {
             name_transports(qps, err);
+        }
+        if (k3_world_agree(qps->world, err) == K3_OK) {
+            wire_all(qps, err);
+            name_transports(qps, err); /* wiring may have chosen anew */
             k3_world_agree(qps->world, err);
         }
     }

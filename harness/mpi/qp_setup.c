@@ -5,6 +5,7 @@
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
 #include "harness/mpi/qp_internal.h"
+#include "harness/mpi/watchdog.h"
 
 enum { QPS_MAX = 4096, OPS_MIN = 4096, OPS_MAX = 65536 };
 
@@ -158,6 +159,53 @@ static void arm_fault(k3_qps_t *qps, const k3_qps_config_t *config)
     qps->slow_factor = config->slow_factor;
 }
 
+/* --- for the watchdog, from its thread: a look at what may change meanwhile ---------------------- */
+
+static unsigned describe_lane(const k3_qps_t *qps, uint64_t i, char *text, unsigned size)
+{
+    int      peer = (int)(i / qps->qps_per_peer);
+    unsigned used = (unsigned)snprintf(
+        text, size, "%d->%d (%s) QP %u over %s", qps->world->rank, peer, qps->world->host_of[peer],
+        (unsigned)(i % qps->qps_per_peer),
+        k3_qps_transport(qps, peer)[0] != '\0' ? k3_qps_transport(qps, peer) : "an unknown device");
+
+    return used < size ? used : size;
+}
+
+static void describe_lanes(const void *arg, char *text, unsigned size)
+{
+    const k3_qps_t *qps = arg;
+    uint64_t        unfinished = 0, first = 0;
+    unsigned        used;
+
+    if (qps->wiring > 0) {
+        used = (unsigned)snprintf(text, size, "no connection yet: queue pair ");
+        describe_lane(qps, qps->wiring - 1, text + used, size - used);
+        return;
+    }
+    for (uint64_t i = qps->lane_count; i > 0; i--) {
+        if (qps->lanes[i - 1].in_flight > 0) {
+            unfinished++;
+            first = i - 1;
+        }
+    }
+    if (unfinished == 0) {
+        return;
+    }
+    used = (unsigned)snprintf(text, size, "%llu operations unfinished on %llu lanes, first: ",
+                              (unsigned long long)qps->in_flight, (unsigned long long)unfinished);
+    used += describe_lane(qps, first, text + used, size - used);
+    if (qps->posts.bank_books != NULL) {
+        const k3_book_t *book = &qps->posts.bank_books[first];
+
+        snprintf(text + used, size - used,
+                 ", %u of its last; posted there: %llu messages, %llu "
+                 "signals",
+                 qps->lanes[first].in_flight, (unsigned long long)book->messages,
+                 (unsigned long long)book->signals);
+    }
+}
+
 /* --- create and destroy ---------------------------------------------------------------------- */
 
 /* Local parts first, one agreement, then the collective parts. */
@@ -201,6 +249,7 @@ k3_status_t k3_qps_create(k3_fabric_t *fabric, const k3_qps_config_t *config, k3
         k3_alloc("set of queue pairs", 1, sizeof(*qps), &qps, &fault);
         if (k3_world_agree(world, &fault) == K3_OK) {
             take_config(qps, fabric, config);
+            k3_watchdog_describe_lanes(describe_lanes, qps);
             build(qps, config, &fault);
         }
     }
@@ -221,6 +270,7 @@ void k3_qps_destroy(k3_qps_t *qps)
     if (qps == NULL) {
         return;
     }
+    k3_watchdog_describe_lanes(NULL, NULL);
     if (qps->worker != NULL) {
         if (qps->fault.status == K3_OK) {
             k3_qps_drain(qps);

@@ -1,6 +1,7 @@
 #include "harness/mpi/watchdog.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,9 +21,10 @@
 enum {
     EXIT_TIMEOUT = 4,
     ACTION_LIMIT = 5, /* seconds that the action on fire may take */
-    ABORT_LIMIT = 3,  /* seconds that MPI_Abort may take */
-    DESCRIBE_MAX = 512
+    ABORT_LIMIT = 3   /* seconds that MPI_Abort may take */
 };
+#define ROLL_SECONDS   0.5 /* for the answers of the others */
+#define REPORT_SECONDS 1.0 /* in which the others can say where they are */
 
 /* Written by the measuring thread, read by the watchdog thread. */
 static atomic_uint_fast64_t  moves;
@@ -31,22 +34,22 @@ static atomic_uint_fast64_t  step;
 /* Describe function and argument change together, under a lock of one word: the measuring thread
  * takes it around each wait, so it must cost next to nothing. */
 static atomic_flag            describe_lock = ATOMIC_FLAG_INIT;
-static k3_watchdog_describe_t describe_function;
-static const void            *describe_argument;
+static k3_watchdog_describe_t describe_function, lanes_function;
+static const void            *describe_argument, *lanes_argument;
 
-static void (*fire_action)(void *arg);
-static void *fire_argument;
+static k3_watchdog_action_t fire_action;
+static void                *fire_argument;
+static k3_rollcall_t       *roll;
 
 static struct {
-    bool            running;
-    bool            stop; /* under mutex */
-    double          limit;
-    MPI_Comm        comm;
-    char            host[K3_HOST_MAX];
-    int             rank;
-    pthread_t       thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t  wake;
+    bool              running;
+    _Atomic(double)   limit;
+    atomic_bool       held;
+    const k3_world_t *world;
+    pthread_t         thread;
+    int               wake; /* eventfd: stop or terminate was set */
+    atomic_bool       stop, terminate;
+    struct sigaction  before; /* what SIGTERM did */
 } dog;
 
 static double now_seconds(void)
@@ -90,53 +93,165 @@ static void limit_life(unsigned seconds)
     alarm(seconds);
 }
 
-static void report(double seconds)
-{
-    char        text[DESCRIBE_MAX] = "";
-    const char *place = atomic_load(&where);
+/* --- what this rank is doing ----------------------------------------------------------------- */
 
+static void describe_own(k3_roll_entry_t *own, double idle)
+{
+    const char *place = atomic_load(&where);
+    char        lanes[K3_ROLL_TEXT / 2] = "";
+    size_t      used;
+
+    memset(own, 0, sizeof(*own));
+    own->rank = dog.world->rank;
+    own->heard = true;
+    own->step = atomic_load(&step);
+    own->idle_s = idle;
+    snprintf(own->place, sizeof(own->place), "%s", place != NULL ? place : "start");
     lock_describe();
     if (describe_function != NULL) {
-        describe_function(describe_argument, text, sizeof(text));
+        describe_function(describe_argument, own->text, sizeof(own->text));
+    }
+    if (lanes_function != NULL) {
+        lanes_function(lanes_argument, lanes, sizeof(lanes));
     }
     unlock_describe();
-    k3_log_error("no progress for %.1f s on rank %d (%s) in %s, step %llu%s%s", seconds, dog.rank,
-                 dog.host, place != NULL ? place : "start", (unsigned long long)atomic_load(&step),
-                 text[0] != '\0' ? ": " : "", text);
+    used = strlen(own->text);
+    snprintf(own->text + used, sizeof(own->text) - used, "%s%s",
+             used > 0 && lanes[0] != '\0' ? "; " : "", lanes);
 }
 
-/* Ends the job. Before that a second passes in which the other ranks, whose limit ends at about the
- * same time, can say where they are. */
-static void fire(double seconds)
+static void write_state(const k3_roll_entry_t *own, const char *what, char *text, size_t size)
 {
-    limit_life(ACTION_LIMIT);
-    report(seconds);
+    snprintf(text, size, "%s on rank %d (%s) in %s, step %llu%s%s", what, own->rank,
+             dog.world->host, own->place, (unsigned long long)own->step,
+             own->text[0] != '\0' ? ": " : "", own->text);
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+/* Answers questions for so long; entries[size] keeps the answers to an own one. */
+static void listen_to_others(double seconds, const k3_roll_entry_t *own, k3_roll_entry_t *entries)
+{
+    double until = now_seconds() + seconds, left;
+    int    by;
+
+    while ((left = until - now_seconds()) > 0.0) {
+        struct pollfd fd = {.fd = roll != NULL ? k3_rollcall_socket(roll) : -1, .events = POLLIN};
+
+        poll(&fd, 1, 1 + (int)(1e3 * left));
+        if (roll != NULL) {
+            k3_rollcall_read(roll, own, entries, &by);
+        }
+    }
+}
+
+/* Rank 0 asks and tells; the last rank asks too, and tells when rank 0 is silent. */
+static void call_the_roll(const k3_roll_entry_t *own)
+{
+    int              size = dog.world->size, last = size - 1;
+    k3_roll_entry_t *entries = NULL;
+
+    if (roll == NULL || size == 1 || (own->rank != 0 && own->rank != last) ||
+        (entries = calloc((size_t)size, sizeof(*entries))) == NULL) {
+        return;
+    }
+    entries[own->rank] = *own;
+    k3_rollcall_ask(roll, own->rank);
+    listen_to_others(ROLL_SECONDS, own, entries);
+    if (own->rank == 0 || !entries[0].heard) {
+        k3_rollcall_print(entries, size, dog.world->host_of);
+    }
+    free(entries);
+}
+
+static void act(const char *reason)
+{
     if (fire_action != NULL) {
-        fire_action(fire_argument);
+        fire_action(fire_argument, reason);
     }
     fflush(NULL);
-    limit_life(1 + ABORT_LIMIT);
-    sleep(1);
-    MPI_Abort(dog.comm, EXIT_TIMEOUT);
+}
+
+/* Ends the job. Before that the other ranks get the time to say where they are. */
+static void fire(const char *what, double idle)
+{
+    k3_roll_entry_t own;
+    char            text[2 * K3_ROLL_TEXT];
+
+    limit_life(ACTION_LIMIT);
+    describe_own(&own, idle);
+    write_state(&own, what, text, sizeof(text));
+    k3_log_error("%s", text);
+    if (roll != NULL) {
+        k3_rollcall_alarm(roll, own.rank);
+    }
+    call_the_roll(&own);
+    act(text);
+    limit_life((unsigned)REPORT_SECONDS + ABORT_LIMIT);
+    listen_to_others(REPORT_SECONDS, &own, NULL);
+    MPI_Abort(MPI_COMM_WORLD, EXIT_TIMEOUT);
     _exit(EXIT_TIMEOUT);
 }
 
-/* Sleeps one period; true when the watchdog was stopped. */
-static bool sleep_period(double period)
+/* A launcher that ends the job sends SIGTERM, and a second later SIGKILL. */
+static void terminate(void)
 {
-    struct timespec until;
-    bool            stop;
+    k3_roll_entry_t own;
+    char            text[2 * K3_ROLL_TEXT];
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(period * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&dog.mutex);
-    while (!dog.stop && pthread_cond_timedwait(&dog.wake, &dog.mutex, &until) != ETIMEDOUT) {
+    limit_life(ACTION_LIMIT);
+    describe_own(&own, 0.0);
+    write_state(&own, "ended by SIGTERM", text, sizeof(text));
+    if (own.rank == 0) {
+        k3_log_error("%s", text);
     }
-    stop = dog.stop;
-    pthread_mutex_unlock(&dog.mutex);
-    return stop;
+    act(text);
+    signal(SIGTERM, SIG_DFL);
+    kill(getpid(), SIGTERM);
+    sleep(ABORT_LIMIT);
+    _exit(EXIT_TIMEOUT);
+}
+
+static void on_sigterm(int signal_number)
+{
+    static const uint64_t one = 1;
+    int                   saved = errno;
+
+    (void)signal_number;
+    atomic_store(&dog.terminate, true);
+    if (write(dog.wake, &one, sizeof(one)) < 0) {
+        /* Full: the thread is awake. */
+    }
+    errno = saved;
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+/* Sleeps one period, and sees to what comes in between. */
+static void watch_period(double period, double idle)
+{
+    double until = now_seconds() + period, left;
+
+    while (!atomic_load(&dog.stop) && (left = until - now_seconds()) > 0.0) {
+        struct pollfd fds[2] = {
+            {.fd = dog.wake, .events = POLLIN},
+            {.fd = roll != NULL ? k3_rollcall_socket(roll) : -1, .events = POLLIN}};
+        k3_roll_entry_t own;
+        char            what[64];
+        int             by;
+
+        poll(fds, 2, 1 + (int)(1e3 * left));
+        if (atomic_load(&dog.terminate)) {
+            terminate();
+        }
+        if (fds[1].revents != 0) {
+            describe_own(&own, idle);
+            if (k3_rollcall_read(roll, &own, NULL, &by)) {
+                snprintf(what, sizeof(what), "rank %d sees no progress;", by);
+                fire(what, idle);
+            }
+        }
+    }
 }
 
 /* Counts the time in which nothing moved, but of each sleep at most two periods: a process that was
@@ -148,18 +263,28 @@ static void *watch(void *arg)
     uint64_t seen = atomic_load(&moves);
 
     (void)arg;
-    while (!sleep_period(period)) {
-        double   now = now_seconds(), passed = now - last;
-        uint64_t current = atomic_load(&moves);
+    for (;;) {
+        double   now, passed;
+        uint64_t current;
+        char     what[64];
 
+        watch_period(period, idle);
+        if (atomic_load(&dog.stop)) {
+            return NULL;
+        }
+        now = now_seconds();
+        passed = now - last;
+        current = atomic_load(&moves);
         last = now;
-        idle = current != seen ? 0 : idle + (passed > 2 * period ? 2 * period : passed);
+        idle = current != seen || atomic_load(&dog.held)
+                   ? 0
+                   : idle + (passed > 2 * period ? 2 * period : passed);
         seen = current;
         if (idle >= dog.limit) {
-            fire(idle);
+            snprintf(what, sizeof(what), "no progress for %.1f s", idle);
+            fire(what, idle);
         }
     }
-    return NULL;
 }
 
 static int start_thread(void)
@@ -174,10 +299,39 @@ static int start_thread(void)
     return rc;
 }
 
+static char guard_text[256];
+
+/* Only what a signal handler may do. */
+static void guard_ends(int signal_number)
+{
+    (void)signal_number;
+    if (write(STDERR_FILENO, guard_text, strlen(guard_text)) < 0) {
+        /* Nobody listens. */
+    }
+    _exit(EXIT_TIMEOUT);
+}
+
+void k3_watchdog_guard(double seconds)
+{
+    struct sigaction action;
+    const char      *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char             host[K3_HOST_MAX] = "unknown";
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(guard_text, sizeof(guard_text),
+             "k3bench: error: the launch did not start within %.0f s on rank %.12s (%s): another "
+             "rank never arrived\n",
+             seconds, rank != NULL ? rank : "?", host);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = guard_ends;
+    sigaction(SIGALRM, &action, NULL);
+    alarm((unsigned)seconds + 1);
+}
+
 k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_error_t *err)
 {
-    pthread_condattr_t attr;
-    int                rc;
+    struct sigaction action;
+    int              rc;
 
     if (dog.running) {
         return k3_fail(err, K3_ERR_ENV, "the watchdog runs already");
@@ -185,39 +339,59 @@ k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_
     if (!(limit_seconds > 0)) {
         return k3_fail(err, K3_ERR_USAGE, "watchdog limit %g s must be above 0", limit_seconds);
     }
-    dog.stop = false;
-    dog.limit = limit_seconds;
-    dog.comm = world->comm;
-    dog.rank = world->rank;
-    snprintf(dog.host, sizeof(dog.host), "%s", world->host);
-    pthread_mutex_init(&dog.mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&dog.wake, &attr);
-    pthread_condattr_destroy(&attr);
+    atomic_store(&dog.stop, false);
+    atomic_store(&dog.terminate, false);
+    atomic_store(&dog.held, false);
+    atomic_store(&dog.limit, limit_seconds);
+    dog.world = world;
+    dog.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (dog.wake < 0) {
+        return k3_fail(err, K3_ERR_ENV, "the watchdog cannot start: %s", strerror(errno));
+    }
     rc = start_thread();
     if (rc != 0) {
-        pthread_cond_destroy(&dog.wake);
-        pthread_mutex_destroy(&dog.mutex);
+        close(dog.wake);
         return k3_fail(err, K3_ERR_ENV, "the watchdog thread cannot start: %s", strerror(rc));
     }
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = on_sigterm;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGTERM, &action, &dog.before);
     dog.running = true;
+    alarm(0);
     return K3_OK;
 }
 
 void k3_watchdog_stop(void)
 {
+    static const uint64_t one = 1;
+
     if (!dog.running) {
         return;
     }
-    pthread_mutex_lock(&dog.mutex);
-    dog.stop = true;
-    pthread_cond_signal(&dog.wake);
-    pthread_mutex_unlock(&dog.mutex);
+    sigaction(SIGTERM, &dog.before, NULL);
+    atomic_store(&dog.stop, true);
+    if (write(dog.wake, &one, sizeof(one)) < 0) {
+        /* Full: the thread is awake. */
+    }
     pthread_join(dog.thread, NULL);
-    pthread_cond_destroy(&dog.wake);
-    pthread_mutex_destroy(&dog.mutex);
+    close(dog.wake);
     dog.running = false;
+    if (atomic_load(&dog.terminate)) {
+        raise(SIGTERM);
+    }
+}
+
+void k3_watchdog_limit(double limit_seconds)
+{
+    atomic_store(&dog.limit, limit_seconds);
+    k3_watchdog_alive();
+}
+
+void k3_watchdog_hold(bool held)
+{
+    atomic_store(&dog.held, held);
+    k3_watchdog_alive();
 }
 
 void k3_watchdog_alive(void)
@@ -243,8 +417,21 @@ void k3_watchdog_describe(k3_watchdog_describe_t describe, const void *arg)
     unlock_describe();
 }
 
-void k3_watchdog_on_fire(void (*action)(void *arg), void *arg)
+void k3_watchdog_describe_lanes(k3_watchdog_describe_t describe, const void *arg)
+{
+    lock_describe();
+    lanes_function = describe;
+    lanes_argument = arg;
+    unlock_describe();
+}
+
+void k3_watchdog_on_fire(k3_watchdog_action_t action, void *arg)
 {
     fire_argument = arg;
     fire_action = action;
+}
+
+void k3_watchdog_roll(k3_rollcall_t *rollcall)
+{
+    roll = rollcall;
 }

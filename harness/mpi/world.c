@@ -157,19 +157,19 @@ void k3_world_finalize(k3_world_t *world)
 {
     int initialised = 0, finalized = 0;
 
+    MPI_Initialized(&initialised);
+    MPI_Finalized(&finalized);
+    if (initialised && !finalized) {
+        if (world->comm != MPI_COMM_NULL) {
+            MPI_Comm_free(&world->comm);
+        }
+        MPI_Finalize();
+    }
+    /* Last: a watchdog may still tell who hangs in MPI_Finalize. */
     free(world->host_of);
     free(world->node_of);
     world->host_of = NULL;
     world->node_of = NULL;
-    MPI_Initialized(&initialised);
-    MPI_Finalized(&finalized);
-    if (!initialised || finalized) {
-        return;
-    }
-    if (world->comm != MPI_COMM_NULL) {
-        MPI_Comm_free(&world->comm);
-    }
-    MPI_Finalize();
 }
 
 /* --- one outcome for all --------------------------------------------------------------------- */

@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* O_TMPFILE */
+
 #include "harness/record/document.h"
 
 #include <errno.h>
@@ -204,14 +206,20 @@ static k3_status_t publish(const char *temporary, const char *path, k3_error_t *
     return K3_OK;
 }
 
+static void folder_of(const char *path, char folder[PATH_MAX])
+{
+    size_t length = folder_length(path);
+
+    (void)snprintf(folder, PATH_MAX, "%.*s", length == 0 ? 1 : (int)length,
+                   length == 0 ? "." : path);
+}
+
 /* Makes the new name durable; not every file system can, and the data are safe already. */
 static void sync_folder(const char *path)
 {
-    char   folder[PATH_MAX];
-    size_t length = folder_length(path);
+    char folder[PATH_MAX];
 
-    (void)snprintf(folder, sizeof(folder), "%.*s", length == 0 ? 1 : (int)length,
-                   length == 0 ? "." : path);
+    folder_of(path, folder);
 
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -265,6 +273,37 @@ static k3_status_t write_and_name(const char *path, k3_file_fill_t fill, const v
     return status;
 }
 
+/* A file without a name until it is whole: even a kill in the middle leaves nothing. False: this file
+ * system has none such, nothing was done. */
+static bool write_nameless(const char *path, k3_file_fill_t fill, const void *arg, k3_error_t *err)
+{
+    char  folder[PATH_MAX], self[32];
+    FILE *file;
+    bool  done = false;
+    int   fd;
+
+    folder_of(path, folder);
+    fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd < 0 || (file = fdopen(fd, "w")) == NULL) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return false;
+    }
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    if (fill(file, arg) != 0 || ferror(file) != 0 || fflush(file) != 0 || fsync(fd) != 0) {
+        (void)fail_io(path, "writing failed", err);
+        done = true;
+    } else if (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0) {
+        done = true;
+    } else if (errno == EEXIST) {
+        (void)refuse_existing(path, err);
+        done = true;
+    }
+    (void)fclose(file);
+    return done;
+}
+
 k3_status_t k3_file_write(const char *path, k3_file_fill_t fill, const void *arg, k3_error_t *err)
 {
     if (strcmp(path, "-") == 0) {
@@ -273,7 +312,13 @@ k3_status_t k3_file_write(const char *path, k3_file_fill_t fill, const void *arg
 
     k3_status_t status = check_absent(path, err);
 
-    return status == K3_OK ? write_and_name(path, fill, arg, publish, err) : status;
+    if (status == K3_OK && !write_nameless(path, fill, arg, err)) {
+        return write_and_name(path, fill, arg, publish, err);
+    }
+    if (err->status == K3_OK) {
+        sync_folder(path);
+    }
+    return err->status;
 }
 
 static int fill_json(FILE *file, const void *arg)

@@ -15,8 +15,8 @@ json_t *k3_json_number(double value);     /* null when not finite */
 json_t *k3_json_string(const char *text); /* null for NULL; bytes that are not UTF-8 become '?' */
 json_t *k3_json_list_of_strings(const char *const *texts, size_t count);
 
-/* Writes what `fill` puts into the file to `path`, which must not exist: to a temporary file in the same
- * folder, synced, then linked into place, so that the name holds the whole text or does not exist, whatever
+/* Writes what `fill` puts into the file to `path`, which must not exist: to a file of the same folder
+ * that has no name yet (or a temporary one), synced, then linked into place, so that the name holds the whole text or does not exist, whatever
  * ends the program. Missing folders are not made. "-" writes to stdout. `fill` returns 0, else the file is
  * given up. K3_ERR_IO names path and cause. */
 typedef int (*k3_file_fill_t)(FILE *file, const void *arg);

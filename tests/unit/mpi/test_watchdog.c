@@ -30,14 +30,15 @@ static void describe(const void *arg, char *text, unsigned size)
     snprintf(text, size, "%d of 112 signals missing", *(const int *)arg);
 }
 
-static void on_fire(void *arg)
+static void on_fire(void *arg, const char *reason)
 {
-    fprintf(stderr, "partial record %s\n", (const char *)arg);
+    fprintf(stderr, "partial record %s: %s\n", (const char *)arg, reason);
 }
 
-static void hang(void *arg)
+static void hang(void *arg, const char *reason)
 {
     (void)arg;
+    (void)reason;
     sleep_seconds(60);
 }
 
@@ -48,7 +49,7 @@ static int child(int argc, char **argv)
     k3_world_t  world;
     k3_error_t  err = K3_ERROR_INIT;
     int         missing = 4;
-    double      limit = strcmp(what, "stopped") == 0 ? 1.0 : 0.5;
+    double      limit = strcmp(what, "stopped") == 0 ? 1.0 : strcmp(what, "term") == 0 ? 20.0 : 0.5;
 
     if (k3_world_init(&argc, &argv, &world, &err) != K3_OK ||
         k3_watchdog_start(&world, limit, &err) != K3_OK) {
@@ -56,9 +57,10 @@ static int child(int argc, char **argv)
         return 99;
     }
     k3_watchdog_tick("cell 3, dispatch", 17);
-    if (strcmp(what, "fire") == 0) {
+    if (strcmp(what, "fire") == 0 || strcmp(what, "term") == 0) {
         k3_watchdog_describe(describe, &missing);
         k3_watchdog_on_fire(on_fire, name);
+        fprintf(stderr, "started\n");
         sleep_seconds(30);
     } else if (strcmp(what, "hang") == 0) {
         k3_watchdog_on_fire(hang, NULL);
@@ -135,7 +137,7 @@ int main(int argc, char **argv)
     code = end(out);
     check("fire", code, 4, "no progress");
     check("fire", code, 4, "in cell 3, dispatch, step 17: 4 of 112 signals missing");
-    check("fire", code, 4, "partial record r.json");
+    check("fire", code, 4, "partial record r.json: no progress for 0.");
     out = start("alive");
     check("alive", end(out), 0, "");
     out = start("stopped");
@@ -146,5 +148,9 @@ int main(int argc, char **argv)
     check("stopped", end(out), 0, "");
     out = start("hang");
     check("hang", end(out), 4, "no progress");
+    out = start("term");
+    check("term", fgets(output, sizeof(output), out) != NULL, 1, "started");
+    kill(pid, SIGTERM);
+    check("term", end(out), 1000 + SIGTERM, "partial record r.json: ended by SIGTERM on rank 0");
     return failures == 0 ? 0 : 1;
 }

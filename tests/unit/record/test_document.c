@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -32,7 +33,7 @@ static void write_text(const char *path, const char *text, size_t size)
 
 /* Stands in front of the C library's, so that a file system without hard links can be played, and
  * another program that takes the name at the last moment. */
-int link(const char *from, const char *to)
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
 {
     if (name_is_snatched) {
         write_text(to, "precious", 8);
@@ -41,6 +42,11 @@ int link(const char *from, const char *to)
         errno = EPERM;
         return -1;
     }
+    return (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
+}
+
+int link(const char *from, const char *to)
+{
     return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 

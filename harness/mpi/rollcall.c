@@ -1,0 +1,297 @@
+#include "harness/mpi/rollcall.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness/base/log.h"
+
+enum { ADDRESSES_MAX = 4, LINE = 1024 };
+
+typedef enum kind { ASK = 1, ANSWER, ALARM } kind_t;
+
+typedef struct contact {
+    uint16_t port; /* network order; 0: none */
+    uint16_t count;
+    uint32_t address[ADDRESSES_MAX]; /* network order */
+} contact_t;
+
+typedef struct message {
+    uint64_t        secret;
+    uint32_t        kind;
+    k3_roll_entry_t entry;
+} message_t;
+
+struct k3_rollcall {
+    const k3_world_t *world;
+    int               socket;
+    uint64_t          secret;
+    contact_t        *contacts; /* [size] */
+};
+
+/* --- open and close -------------------------------------------------------------------------- */
+
+static void find_addresses(contact_t *contact)
+{
+    struct ifaddrs *list = NULL;
+
+    if (getifaddrs(&list) != 0) {
+        return;
+    }
+    for (const struct ifaddrs *i = list; i != NULL && contact->count < ADDRESSES_MAX;
+         i = i->ifa_next) {
+        struct sockaddr_in in;
+
+        if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET &&
+            (i->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP) {
+            memcpy(&in, i->ifa_addr, sizeof(in));
+            contact->address[contact->count++] = in.sin_addr.s_addr;
+        }
+    }
+    freeifaddrs(list);
+}
+
+static int open_socket(contact_t *contact)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    socklen_t          length = sizeof(in);
+    int                fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (bind(fd, (struct sockaddr *)&in, length) != 0 ||
+        getsockname(fd, (struct sockaddr *)&in, &length) != 0) {
+        close(fd);
+        return -1;
+    }
+    contact->port = in.sin_port;
+    find_addresses(contact);
+    return fd;
+}
+
+k3_rollcall_t *k3_rollcall_open(const k3_world_t *world)
+{
+    k3_rollcall_t *roll = calloc(1, sizeof(*roll));
+    contact_t      own = {0};
+    int            mine, all;
+
+    if (roll != NULL) {
+        roll->world = world;
+        roll->socket = open_socket(&own);
+        roll->contacts = calloc((size_t)world->size, sizeof(*roll->contacts));
+        if (getrandom(&roll->secret, sizeof(roll->secret), 0) != (ssize_t)sizeof(roll->secret)) {
+            roll->secret = 0;
+        }
+    }
+    mine = roll != NULL && roll->socket >= 0 && roll->contacts != NULL;
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, world->comm);
+    if (!all) {
+        k3_rollcall_close(roll);
+        return NULL;
+    }
+    MPI_Bcast(&roll->secret, 1, MPI_UINT64_T, 0, world->comm);
+    MPI_Allgather(&own, (int)sizeof(own), MPI_BYTE, roll->contacts, (int)sizeof(own), MPI_BYTE,
+                  world->comm);
+    return roll;
+}
+
+void k3_rollcall_close(k3_rollcall_t *roll)
+{
+    if (roll == NULL) {
+        return;
+    }
+    if (roll->socket >= 0) {
+        close(roll->socket);
+    }
+    free(roll->contacts);
+    free(roll);
+}
+
+int k3_rollcall_socket(const k3_rollcall_t *roll)
+{
+    return roll->socket;
+}
+
+/* --- messages -------------------------------------------------------------------------------- */
+
+static void send_to(const k3_rollcall_t *roll, int peer, const message_t *message)
+{
+    const contact_t *contact = &roll->contacts[peer];
+    bool             near = roll->world->node_of[peer] == roll->world->node;
+    unsigned         count = near ? 1 : contact->count;
+
+    for (unsigned i = 0; i < count && i < ADDRESSES_MAX; i++) {
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = contact->port};
+
+        to.sin_addr.s_addr = near ? htonl(INADDR_LOOPBACK) : contact->address[i];
+        /* Lost or not: who does not hear does not answer. */
+        (void)sendto(roll->socket, message, sizeof(*message), MSG_DONTWAIT, (struct sockaddr *)&to,
+                     sizeof(to));
+    }
+}
+
+static void send_to_all(const k3_rollcall_t *roll, int rank, kind_t kind)
+{
+    message_t message = {.secret = roll->secret, .kind = kind, .entry = {.rank = rank}};
+
+    for (int peer = 0; peer < roll->world->size; peer++) {
+        if (peer != rank) {
+            send_to(roll, peer, &message);
+        }
+    }
+}
+
+void k3_rollcall_alarm(k3_rollcall_t *roll, int rank)
+{
+    send_to_all(roll, rank, ALARM);
+}
+
+void k3_rollcall_ask(k3_rollcall_t *roll, int rank)
+{
+    send_to_all(roll, rank, ASK);
+}
+
+static void keep_answer(k3_roll_entry_t *entries, const k3_roll_entry_t *answer)
+{
+    k3_roll_entry_t *entry = &entries[answer->rank];
+
+    *entry = *answer;
+    entry->heard = true;
+    entry->place[K3_ROLL_PLACE - 1] = '\0';
+    entry->text[K3_ROLL_TEXT - 1] = '\0';
+}
+
+bool k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own, k3_roll_entry_t *entries,
+                      int *by)
+{
+    message_t message;
+    bool      alarm = false;
+
+    while (recv(roll->socket, &message, sizeof(message), MSG_DONTWAIT) ==
+           (ssize_t)sizeof(message)) {
+        int peer = message.entry.rank;
+
+        if (message.secret != roll->secret || peer < 0 || peer >= roll->world->size) {
+            continue;
+        }
+        if (message.kind == ASK) {
+            message_t answer = {.secret = roll->secret, .kind = ANSWER, .entry = *own};
+
+            send_to(roll, peer, &answer);
+        } else if (message.kind == ANSWER && entries != NULL) {
+            keep_answer(entries, &message.entry);
+        } else if (message.kind == ALARM) {
+            alarm = true;
+            *by = peer;
+        }
+    }
+    return alarm;
+}
+
+/* --- for people ------------------------------------------------------------------------------ */
+
+typedef struct line {
+    char   text[LINE];
+    size_t used;
+    int    ranks;
+} line_t;
+
+static void add_rank(line_t *line, int rank, char (*hosts)[K3_HOST_MAX])
+{
+    int written = snprintf(line->text + line->used, LINE - line->used, "%s%d (%s)",
+                           line->ranks > 0 ? ", " : "", rank, hosts[rank]);
+
+    line->ranks++;
+    if (written > 0 && line->used + (size_t)written < LINE) {
+        line->used += (size_t)written;
+    }
+}
+
+static bool same_place(const k3_roll_entry_t *a, const k3_roll_entry_t *b)
+{
+    return a->heard && b->heard && a->step == b->step && strcmp(a->place, b->place) == 0;
+}
+
+static void print_places(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX])
+{
+    for (int r = 0; r < size; r++) {
+        line_t line = {.used = 0};
+        bool   told = false;
+
+        for (int before = 0; before < r && !told; before++) {
+            told = same_place(&entries[before], &entries[r]);
+        }
+        if (!entries[r].heard || told) {
+            continue;
+        }
+        for (int other = r; other < size; other++) {
+            if (same_place(&entries[r], &entries[other])) {
+                add_rank(&line, other, hosts);
+            }
+        }
+        k3_log_error("roll call: in %s, step %llu: rank %s", entries[r].place,
+                     (unsigned long long)entries[r].step, line.text);
+    }
+}
+
+/* Collects the ranks for which `pick` holds. */
+static bool name_them(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX],
+                      bool (*pick)(const k3_roll_entry_t *entry, uint64_t most), uint64_t most,
+                      const char *what)
+{
+    line_t line = {.used = 0};
+
+    for (int r = 0; r < size; r++) {
+        if (pick(&entries[r], most)) {
+            add_rank(&line, r, hosts);
+        }
+    }
+    if (line.ranks == 0 || line.ranks == size) {
+        return false;
+    }
+    k3_log_error("roll call: %s: rank %s", what, line.text);
+    return true;
+}
+
+static bool is_silent(const k3_roll_entry_t *entry, uint64_t most)
+{
+    (void)most;
+    return !entry->heard;
+}
+
+static bool is_behind(const k3_roll_entry_t *entry, uint64_t most)
+{
+    return entry->heard && entry->step < most;
+}
+
+static bool waits_for_nobody(const k3_roll_entry_t *entry, uint64_t most)
+{
+    (void)most;
+    return entry->heard && entry->text[0] == '\0';
+}
+
+void k3_rollcall_print(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX])
+{
+    uint64_t most = 0;
+
+    for (int r = 0; r < size; r++) {
+        most = entries[r].heard && entries[r].step > most ? entries[r].step : most;
+    }
+    print_places(entries, size, hosts);
+    if (!name_them(entries, size, hosts, is_silent, most,
+                   "no answer, so stopped, dead or unreachable") &&
+        !name_them(entries, size, hosts, is_behind, most,
+                   "never arrived in the step of the others") &&
+        !name_them(entries, size, hosts, waits_for_nobody, most,
+                   "stalled, and waits for no signal itself")) {
+        k3_log_error("roll call: all %d ranks answer and wait for one another", size);
+    }
+}

@@ -1,0 +1,52 @@
+/* Where is everybody? Asked when a job stands still, by the watchdogs alone.
+ *
+ * MPI cannot be used then: the ranks sit in it. So each watchdog has a UDP socket, whose address all ranks
+ * learned at the start. A rank that is asked answers with what it is doing; one that does not answer is
+ * stopped, dead or unreachable, and that names it. A random number known to the ranks alone keeps out what
+ * does not belong to the launch. */
+#ifndef K3_MPI_ROLLCALL_H
+#define K3_MPI_ROLLCALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/base/status.h"
+#include "harness/mpi/world.h"
+
+enum { K3_ROLL_PLACE = 64, K3_ROLL_TEXT = 384 };
+
+/* What a rank is doing. */
+typedef struct k3_roll_entry {
+    int32_t  rank;
+    bool     heard;
+    uint64_t step;
+    double   idle_s;
+    char     place[K3_ROLL_PLACE];
+    char     text[K3_ROLL_TEXT]; /* what it waits for; "": for nothing */
+} k3_roll_entry_t;
+
+typedef struct k3_rollcall k3_rollcall_t;
+
+/* Collective. NULL where no socket can be made on some rank: then there is no roll call. */
+k3_rollcall_t *k3_rollcall_open(const k3_world_t *world);
+void           k3_rollcall_close(k3_rollcall_t *roll);
+
+/* To wait on, beside other things. */
+int k3_rollcall_socket(const k3_rollcall_t *roll);
+
+/* Tells all other watchdogs that the job ends; each of them reports then. */
+void k3_rollcall_alarm(k3_rollcall_t *roll, int rank);
+
+/* Asks all ranks. */
+void k3_rollcall_ask(k3_rollcall_t *roll, int rank);
+
+/* Reads what has come: answers go into entries[size] (NULL: dropped), questions are answered with `own`.
+ * True when an alarm was among it, *by then its sender. */
+bool k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own, k3_roll_entry_t *entries,
+                      int *by);
+
+/* Lines for people out of entries[size]: ranks by place, then who holds the others up: the silent ones,
+ * or those behind, or those that wait for nobody. */
+void k3_rollcall_print(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX]);
+
+#endif
