@@ -16,6 +16,7 @@ expect parts.json 'of("mooncake", "mpi") | select(.component == "pair") | (phase
     | phase("pair").samples | to_entries[] | .value > $d[.key] and .value > $c[.key]'
 expect parts.json 'of("mooncake") | select(.component == "control") | [.phases[].name] | contains(["control", "dispatch"])'
 # The same messages, whatever is timed.
+expect parts.json 'of("mooncake") | select(.component == "control") | [.phases[].name] | index("control_ordered") == null'
 expect parts.json '[of("mooncake") | select(.component != "control") | [lanes | .bytes_wire] | add] | unique | length == 1'
 
 for component in pair dispatch combine experts; do

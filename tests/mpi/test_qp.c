@@ -268,6 +268,35 @@ static void test_pull(void)
     CHECK_OK(k3_qps_barrier(qps, err));
 }
 
+/* Rows from anywhere, each with its part behind, lie one behind the other at the peer: one message. */
+static void test_gathered_rows(void)
+{
+    static const char tails[] = "abcd";
+    const char        first[] = "11111", second[] = "22222";
+    const void *const rows[] = {second, first};
+    const k3_gather_t both = {rows, 5, tails, 2, 2}, bare = {rows, 5, NULL, 0, 1};
+    k3_lane_stats_t   stats;
+    int               to = (world.rank + 1) % world.size;
+    char             *memory = k3_qps_memory(qps);
+
+    if (k3_qps_mapped(qps, to) == NULL) {
+        return;
+    }
+    memset(memory, 0, 64);
+    CHECK_OK(k3_qps_barrier(qps, err));
+    k3_qps_reset(qps);
+    k3_qps_bank_begin(qps, 0);
+    k3_qps_put_gather(qps, to, 0, &both, 0, 10);
+    k3_qps_put_gather(qps, to, 0, &bare, 32, 5);
+    CHECK_OK(k3_qps_bank_end(qps, err));
+    CHECK_OK(k3_qps_barrier(qps, err));
+    CHECK(memcmp(memory, "22222ab11111cd", 15) == 0 && memcmp(memory + 32, "22222", 6) == 0);
+    k3_qps_lane_stats(qps, 0, to, 0, false, &stats);
+    CHECK(stats.messages == 2 && stats.bytes_wire == 19 && stats.bytes_payload == 15);
+    CHECK(stats.hist->total == 2 && stats.doorbells == 0);
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
 /* A row in two places is one message, in its own bank while posts go to another one; a block of
  * status is one signal. */
 static void test_parts_and_blocks(void)
@@ -373,6 +402,7 @@ static void test_transport(const char *transports, bool mappable, unsigned most)
             test_big();
             test_mapping();
             test_pull();
+            test_gathered_rows();
             test_parts_and_blocks();
             test_accounting_off();
             test_many();
