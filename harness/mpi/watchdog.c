@@ -247,7 +247,7 @@ static void watch_period(double period, double idle)
         if (fds[1].revents != 0) {
             describe_own(&own, idle);
             if (k3_rollcall_read(roll, &own, NULL, &by)) {
-                snprintf(what, sizeof(what), "rank %d sees no progress;", by);
+                snprintf(what, sizeof(what), "no progress for %.1f s (alarm of rank %d)", idle, by);
                 fire(what, idle);
             }
         }

@@ -9,3 +9,11 @@ expect many.json '.cells[] | .work.rows_global == 128 and .layout.ep == 64 and .
 expect many.json '(.topology.ranks | length) == 64'
 # 64 x 64 lanes each way; where the record keeps the slowest only, it says so and has the sums.
 expect many.json '.cells[].qps | .lanes_total == 2 * 64 * 64 and .lanes_kept == (.rows | length)'
+
+# The shapes of the model, thirty-two ranks.
+if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
+    launch 32 run --model kimi-k3-mini --backend "$slabs" --tokens 2 --iters 2 --timeout 120 --out mini.json
+    expect_rc 0
+    expect_good mini.json 2
+    expect mini.json '(.topology.ranks | length) == 32 and all(.cells[]; .layout.ep == 32)'
+fi
