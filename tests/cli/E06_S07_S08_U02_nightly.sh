@@ -73,17 +73,9 @@ expect_rc 3
 expect_text err 'MB free, a night needs 99999999: nothing was started, the history is as it was'
 check "no night was begun" [ "$(find nights/nights -mindepth 1 -maxdepth 1 | wc -l)" = "$count" ]
 latest=$(readlink nights/latest)
-sleep 1
-# Files end at 32 kB: records do not fit, whatever step it hits.
-(ulimit -S -f 32 && nightly --platform "$work/short.ini" && exit "$rc")
-rc=$?
-check "a failure, not a verdict: exit $rc" [ "$rc" = 3 ]
-expect_text err 'failed|error'
-inodes >after
-check "the history is as it was" cmp -s before after
-check "so is the last night" [ "$latest" = "$(readlink nights/latest)" ]
-if [ -n "${K3BENCH_TEST_LONG:-}" ] && [ "$(id -u)" = 0 ] && mkdir disk && mount -t tmpfs -o size=40m none disk 2>/dev/null; then
-    trap 'cd /; umount "$work/disk"; end_of_script' EXIT
+mounted=
+if [ "$(id -u)" = 0 ] && mkdir disk && mount -t tmpfs -o size=40m none disk 2>/dev/null; then
+    trap 'status=$?; cd /; umount "$work/disk"; (exit "$status"); end_of_script' EXIT
     LEAST_FREE_MB=1 run_it "$source_dir/scripts/nightly.sh" --dir disk/n --program "$k3bench" --platform "$work/short.ini"
     expect_rc 0
     find disk/n/history -name '*.json' -printf '%s %f\n' | sort >before
@@ -95,6 +87,19 @@ if [ -n "${K3BENCH_TEST_LONG:-}" ] && [ "$(id -u)" = 0 ] && mkdir disk && mount 
     find disk/n/history -name '*.json' -printf '%s %f\n' | sort >after
     check "the history is as it was" cmp -s before after
     rm disk/filler
+    mounted=1
+fi
+if [ -z "$mounted" ] || [ -n "${K3BENCH_TEST_LONG:-}" ]; then
+    inodes >before
+    # Files end at 32 kB: records do not fit, and mpirun itself hangs until the launch's limit.
+    sleep 1
+    (ulimit -S -f 32 && nightly --platform "$work/short.ini" -- --launch-limit 5 --launches 1 && exit "$rc")
+    rc=$?
+    check "a failure, not a verdict: exit $rc" [ "$rc" = 3 ]
+    expect_text err 'failed|error'
+    inodes >after
+    check "the history is as it was" cmp -s before after
+    check "so is the last night" [ "$latest" = "$(readlink nights/latest)" ]
 fi
 
 # --- which platform ---

@@ -321,7 +321,7 @@ fi
 forget disk
 mkdir disk
 if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=17m none disk 2>/dev/null; then
-    trap 'cd /; umount "$work/disk"; end_of_script' EXIT
+    trap 'status=$?; cd /; umount "$work/disk"; (exit "$status"); end_of_script' EXIT
     single sweep two.ini --out disk/two --launches 1
     expect_rc 0
     dd if=/dev/zero of=disk/filler bs=1M count=2 2>/dev/null
