@@ -66,9 +66,9 @@ expect_refused 2 'wrong.npy' 'float32' 'int32 or int64'
 # --- the gate's own choice on given rows -------------------------------------------------------------
 
 array rows.npy '<f4' '[random.gauss(0, 1) for _ in range(70 * 512)]' 70 512
-launch 8 run "${cell[@]}" --nodes-as 2 --dp 2 --backend mooncake,mori:v1,none --iters 2 --hidden rows.npy --out gate.json
+launch 8 run "${cell[@]}" --nodes-as 2 --dp 2 --backend mooncake,none --iters 2 --hidden rows.npy --out gate.json
 expect_rc 0
-expect_good gate.json 3
+expect_good gate.json 2
 expect gate.json '.cells[] | .choices.routing == "gate" and .choices.hidden.source == "file"
     and .choices.hidden.file == "rows.npy" and .choices.hidden.rows == 70'
 expect gate.json '[.cells[].work.routing_hash] | unique | length == 1'
@@ -86,9 +86,11 @@ expect other.json '.cells[0].work.routing_hash != $h' --arg h "$(jq -r '.cells[0
 launch 4 run "${cell[@]}" --backend mooncake --iters 2 --hidden rows.npy --routing zipf:1.2 --out zipf.json
 expect_rc 0
 expect zipf.json '.cells[0] | good and .choices.routing == "zipf:1.2" and .choices.hidden.source == "file"'
-launch 4 run "${cell[@]}" --backend mooncake --iters 2 --hidden rows.npy --component pair --routing gate --out pair.json
-expect_rc 0
-expect pair.json '.cells[0] | good'
+[ -z "${K3BENCH_TEST_LONG:-}" ] || {
+    launch 4 run "${cell[@]}" --backend mooncake --iters 2 --hidden rows.npy --component pair --routing gate --out pair.json
+    expect_rc 0
+    expect pair.json '.cells[0] | good'
+}
 
 # Types: half precision, and bf16 as it is.
 array half.npy '<f2' '[random.gauss(0, 1) for _ in range(64 * 512)]' 64 512
