@@ -327,10 +327,10 @@ static k3_status_t run_experts(fused_engine_t *e, k3_expert_fn_t expert, void *a
     uint64_t at = 0;
 
     for (uint32_t local = 0; local < e->row.local; local++) {
-        uint64_t end = at + rows_of(e, local);
+        uint64_t end = at + rows_of(e, local), most = k3_fused_block_rows(end - at);
 
         while (at < end) {
-            uint64_t         n = end - at < K3_FUSED_BLOCK ? end - at : K3_FUSED_BLOCK;
+            uint64_t         n = end - at < most ? end - at : most;
             k3_expert_rows_t work;
 
             if (k3_fused_wait_in(e, at + n, "rows still to read", err) != K3_OK) {

@@ -297,8 +297,12 @@ static void run_block(fused_engine_t *e, uint32_t local, uint64_t n, k3_expert_f
 static void run_expert(fused_engine_t *e, uint32_t local, k3_expert_fn_t expert, void *arg)
 {
     window_state_t *s = e->state;
-    uint64_t        n = 0;
+    uint64_t        n = 0, total = 0, most;
 
+    for (uint32_t source = 0; source < e->row.ranks; source++) {
+        total += s->arrived[(uint64_t)local * e->row.ranks + source];
+    }
+    most = k3_fused_block_rows(total);
     for (uint32_t step = 0; step < e->row.ranks; step++) {
         uint32_t source = (e->rank + step) % e->row.ranks;
         uint64_t i = (uint64_t)local * e->row.ranks + source;
@@ -306,7 +310,7 @@ static void run_expert(fused_engine_t *e, uint32_t local, k3_expert_fn_t expert,
         for (uint32_t row = 0; row < s->arrived[i]; row++) {
             s->from[n] = source;
             s->at[n++] = s->base[i] + row;
-            if (n == K3_FUSED_BLOCK) {
+            if (n == most) {
                 run_block(e, local, n, expert, arg);
                 n = 0;
             }

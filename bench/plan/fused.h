@@ -11,6 +11,15 @@
 /* Rows of one expert that are computed, and sent back, at once. */
 enum { K3_FUSED_BLOCK = 192 };
 
+/* Rows of each block, the last may be shorter, when `rows` of one expert are cut into as few blocks as
+ * hold them: of nearly equal length, so that equal rows meet the same code of the GEMM. */
+static inline uint64_t k3_fused_block_rows(uint64_t rows)
+{
+    uint64_t blocks = rows == 0 ? 1 : (rows + K3_FUSED_BLOCK - 1) / K3_FUSED_BLOCK;
+
+    return (rows + blocks - 1) / blocks;
+}
+
 /* What a row and a result are, the same for both protocols. */
 typedef struct k3_fused_rows {
     uint32_t experts, local, ranks, topk, width;

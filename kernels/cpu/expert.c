@@ -183,6 +183,7 @@ void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
 {
     k3_weight_format_t as = shape->weights;
     k3_expert_pass_t   p = {ops, shape, recipe, .format = format};
+    size_t             passes, length;
 
     if (shape->inter == 0) {
         for (size_t i = 0; i < n; i++) {
@@ -194,8 +195,12 @@ void k3_expert_run(const k3_expert_ops_t *ops, const k3_expert_shape_t *shape,
     p.w3 = (k3_matrix_t){as, weights->w3, weights->w3_scale, shape->inter, shape->latent};
     p.w2 = (k3_matrix_t){as, weights->w2, weights->w2_scale, shape->latent, shape->inter};
     p.work = divide(shape, (char *)work + (64 - (uintptr_t)work % 64) % 64);
-    for (size_t i = 0; i < n; i += K3_EXPERT_CHUNK) {
-        p.n = n - i < K3_EXPERT_CHUNK ? n - i : K3_EXPERT_CHUNK;
+    /* Passes of equal length: all rows of a call are summed in the same order, so that equal rows
+     * have equal results. */
+    passes = (n + K3_EXPERT_CHUNK - 1) / K3_EXPERT_CHUNK;
+    length = passes > 0 ? (n + passes - 1) / passes : 0;
+    for (size_t i = 0; i < n; i += length) {
+        p.n = n - i < length ? n - i : length;
         p.rows = rows + i;
         p.scales = scales == NULL ? NULL : scales + i;
         p.row_weights = row_weights == NULL ? NULL : row_weights + i;

@@ -11,6 +11,18 @@ static uint64_t rows_of_all(uint64_t tokens)
 
 /* --- alone ----------------------------------------------------------------------------------- */
 
+static void expect_right(const char *backend, const k3_check_t *check, uint64_t rows)
+{
+    if (world.rank == 0 && check->wrong) {
+        fprintf(stderr,
+                "%s: stage %s of row %llu, element %u: wanted %g, got %g; row error %g; %s\n",
+                backend, k3_stage_names[check->first_stage], (unsigned long long)check->first_row,
+                check->first_element, check->first_want, check->first_got,
+                check->max_row_error[check->first_stage], check->diagnosis);
+    }
+    CHECK(!check->wrong && check->rows_checked == rows);
+}
+
 /* The next available backend of the registry from *i on; NULL: no more. */
 static const char *next_backend(unsigned *i)
 {
@@ -45,8 +57,7 @@ static void test_runs(void)
                 verify(&o);
             }
             check = close_region(&o);
-            CHECK(!check.wrong);
-            CHECK(check.rows_checked == ROUNDS * rows_of_all(5));
+            expect_right(backend, &check, ROUNDS * rows_of_all(5));
             CHECK(k3_alloc_bytes() == before); /* all of it was given back */
         }
     }
@@ -98,18 +109,6 @@ static void test_memory(void)
 
 /* Calls A, B, A, B, ... on buffers that are open together. Seeds, and with them all values and the
  * routing, differ, so an accepted signal or row of the other one shows. */
-static void expect_right(const char *backend, const k3_check_t *check, uint64_t rows)
-{
-    if (world.rank == 0 && check->wrong) {
-        fprintf(stderr,
-                "%s: stage %s of row %llu, element %u: wanted %g, got %g; row error %g; %s\n",
-                backend, k3_stage_names[check->first_stage], (unsigned long long)check->first_row,
-                check->first_element, check->first_want, check->first_got,
-                check->max_row_error[check->first_stage], check->diagnosis);
-    }
-    CHECK(!check->wrong && check->rows_checked == rows);
-}
-
 static void interleave(const char *backend_a, uint64_t tokens_a, const char *backend_b,
                        uint64_t tokens_b)
 {
