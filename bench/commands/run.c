@@ -641,6 +641,7 @@ static k3_status_t report(run_t *run, k3_error_t *err)
 
 static void close_run(run_t *run)
 {
+    k3_watchdog_over();
     k3_weights_destroy(&run->weights);
     k3_sources_close(&run->sources);
     k3_sync_close(run->sync);

@@ -19,6 +19,10 @@
 k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_error_t *err);
 void        k3_watchdog_stop(void);
 
+/* The work is done, and what there was to say has been said: from here on a SIGTERM, which launchers
+ * send when another rank has ended with an error, ends this rank without a word. */
+void k3_watchdog_over(void);
+
 /* Before MPI is started, where no watchdog can be: the process ends with exit code 4 when none has been
  * started within so many seconds. */
 void k3_watchdog_guard(double seconds);
