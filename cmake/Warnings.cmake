@@ -7,6 +7,6 @@ if(K3BENCH_WERROR)
 endif()
 
 # Asan: address and undefined-behaviour sanitizers, with frames kept for readable traces.
-set(CMAKE_C_FLAGS_ASAN "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+set(CMAKE_C_FLAGS_ASAN "-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
     CACHE STRING "" FORCE)
 set(CMAKE_EXE_LINKER_FLAGS_ASAN "-fsanitize=address,undefined" CACHE STRING "" FORCE)

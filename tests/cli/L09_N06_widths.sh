@@ -2,6 +2,7 @@
 # Bytes of a row: the latent width is dispatched, the hidden width goes through the rest; payload and
 # record follow the format. L09, N06, N16.
 . "$(dirname "$0")/lib.sh"
+long_only
 
 # The true shape, planned: 7168 B or 3584 B + one f32 scale for 128.
 single plan --model kimi-k3 --backend "$slabs" --tokens 1 --dispatch-dtype bf16,fp8 --json plan.json

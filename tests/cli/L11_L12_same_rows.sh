@@ -2,6 +2,7 @@
 # The same rows under other layouts: each agrees with the oracle; the shared experts are added once.
 # L11, L12, N15.
 . "$(dirname "$0")/lib.sh"
+long_only
 
 model=(--model "tiny:E=32,K=4" --seed 11 --check every --iters 2)
 

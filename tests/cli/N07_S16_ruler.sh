@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The truth of the ruler: the rate of a link with a known rate, and the node whose link is slow. N07, S16.
 . "$(dirname "$0")/lib.sh"
+long_only
 . "$source_dir/tests/cli/libcluster.sh"
 
 # The link is what takes the time: no expert, bf16 rows, 8 copies of each row.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What was checked and when; nothing is carried from the warm-up into the timed iterations. N14, U14.
 . "$(dirname "$0")/lib.sh"
+long_only
 
 launch 8 run "${base[@]}" --backend "$backends" --check ends --iters 20 --out ends.json
 expect_rc 0

@@ -22,6 +22,9 @@ K3BENCH_TEST_LONG=$long # for the script alone: the program takes K3BENCH_* for 
 
 # Wider matrices of the same checks run with scripts/test.sh --long only.
 long_tests() { [ -n "$K3BENCH_TEST_LONG" ]; }
+long_only() {
+    long_tests || { echo "skipped: runs with scripts/test.sh --long"; exit 77; }
+}
 
 # A runaway process ends itself; the address sanitizer needs terabytes of addresses.
 grep -q __asan_init "$k3bench" && sanitized=1 || sanitized=0
