@@ -270,6 +270,16 @@ static double lanes_leaving(const view_t *v, int node, bool other, double *p50, 
     return median(p50, *count);
 }
 
+static bool is_first_of_node(const view_t *v, int rank)
+{
+    for (int r = 0; r < rank; r++) {
+        if (v->nodes[r] == v->nodes[rank]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Most lanes that leave one node are slower than those that leave the others: its link. */
 static bool find_link_by_lanes(view_t *v, double *p50, finding_t *best)
 {
@@ -278,9 +288,14 @@ static bool find_link_by_lanes(view_t *v, double *p50, finding_t *best)
 
     for (int r = 0; r < v->ranks; r++) {
         int       node = v->nodes[r];
-        double    usual = lanes_leaving(v, node, true, p50, &others);
-        double    slow = lanes_leaving(v, node, false, p50, &count);
+        double    usual, slow;
         finding_t f;
+
+        if (!is_first_of_node(v, r)) {
+            continue;
+        }
+        usual = lanes_leaving(v, node, true, p50, &others);
+        slow = lanes_leaving(v, node, false, p50, &count);
 
         /* A quarter of them is as fast as the others at most. */
         if (count < 4 || others < 4 || !(slow >= least_ratio * usual) ||

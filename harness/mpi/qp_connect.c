@@ -228,13 +228,20 @@ static k3_status_t connect_all(k3_qps_t *qps, const k3_qps_config_t *config,
 typedef struct batch {
     ucs_status_ptr_t requests[BATCH];
     const char      *what[BATCH];
+    uint64_t         lane[BATCH]; /* being connected: its number, plus one; 0: on the way back */
     int              count;
 } batch_t;
 
 static void finish_batch(k3_qps_t *qps, batch_t *batch)
 {
     for (int i = 0; i < batch->count; i++) {
-        ucs_status_t status = k3_qps_finish(qps, batch->requests[i]);
+        ucs_status_t status;
+
+        qps->wiring = batch->lane[i]; /* the watchdog tells which one hangs */
+        if (qps->wiring > 0) {
+            k3_watchdog_tick("set-up: connection of the queue pairs", qps->wiring - 1);
+        }
+        status = k3_qps_finish(qps, batch->requests[i]);
 
         if (status != UCS_OK) {
             k3_qps_note(qps, batch->what[i], status);
@@ -243,29 +250,32 @@ static void finish_batch(k3_qps_t *qps, batch_t *batch)
     batch->count = 0;
 }
 
-static void add_request(k3_qps_t *qps, batch_t *batch, const char *what, ucs_status_ptr_t request)
+static void add_request(k3_qps_t *qps, batch_t *batch, uint64_t lane, const char *what,
+                        ucs_status_ptr_t request)
 {
     if (batch->count == BATCH) {
         finish_batch(qps, batch);
     }
     batch->what[batch->count] = what;
+    batch->lane[batch->count] = lane;
     batch->requests[batch->count++] = request;
 }
 
 /* --- wiring ---------------------------------------------------------------------------------- */
 
-static void wire_lane(k3_qps_t *qps, k3_lane_t *lane, batch_t *batch)
+static void wire_lane(k3_qps_t *qps, uint64_t index, batch_t *batch)
 {
+    k3_lane_t                *lane = &qps->lanes[index];
     static const uint64_t     zero;
     ucp_request_param_t       param = {0};
     const ucp_request_param_t plain = {0};
 
-    add_request(qps, batch, "remote write on a new queue pair",
+    add_request(qps, batch, index + 1, "remote write on a new queue pair",
                 ucp_put_nbx(lane->ep, &zero, sizeof(zero),
                             lane->remote + qps->tail + K3_TAIL_WIRE_PUT, lane->rkey, &plain));
     param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
     param.datatype = ucp_dt_make_contig(sizeof(zero));
-    add_request(qps, batch, "remote 64-bit add on a new queue pair",
+    add_request(qps, batch, index + 1, "remote 64-bit add on a new queue pair",
                 ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &zero, 1,
                                   lane->remote + qps->tail + K3_TAIL_WIRE_ADD, lane->rkey, &param));
 }
@@ -278,9 +288,7 @@ static k3_status_t wire_all(k3_qps_t *qps, k3_error_t *err)
 
     for (uint64_t i = 0; i < qps->lane_count; i++) {
         if (qps->lanes[i].ep != NULL) {
-            qps->wiring = i + 1; /* the watchdog tells which one hangs */
-            k3_watchdog_tick("set-up: connection of the queue pairs", i);
-            wire_lane(qps, &qps->lanes[i], &batch);
+            wire_lane(qps, i, &batch);
         }
     }
     finish_batch(qps, &batch);
@@ -340,7 +348,7 @@ static void close_endpoint(k3_qps_t *qps, ucp_ep_h ep, batch_t *batch)
     static const ucp_request_param_t flushing; /* mode flush */
 
     if (ep != NULL) {
-        add_request(qps, batch, "close of a queue pair", ucp_ep_close_nbx(ep, &flushing));
+        add_request(qps, batch, 0, "close of a queue pair", ucp_ep_close_nbx(ep, &flushing));
     }
 }
 

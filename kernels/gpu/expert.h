@@ -20,6 +20,12 @@ K3_DEVICE void k3_store_tile(const uint16_t *staged, uint32_t rows, uint32_t out
     }
 }
 
+K3_DEVICE k3_gpu_expert_task_t k3_task_of_block(const k3_gpu_expert_task_t *task)
+{
+    task += k3_block(1);
+    return {k3_load(&task->expert), k3_load(&task->first), k3_load(&task->rows)};
+}
+
 K3_DEVICE float k3_rounded(float value)
 {
     return k3_gpu_bf16(k3_gpu_to_bf16(value));
@@ -79,9 +85,7 @@ K3_DEVICE void k3_gate_up_run(const k3_gpu_gate_up_t &a, const k3_gpu_expert_tas
 
 template <k3_format_t format, k3_weight_format_t weights> K3_KERNEL k3_gate_up(k3_gpu_gate_up_t a)
 {
-    k3_gpu_expert_task_t t = {k3_load(&a.task[k3_block(1)].expert),
-                              k3_load(&a.task[k3_block(1)].first),
-                              k3_load(&a.task[k3_block(1)].rows)};
+    k3_gpu_expert_task_t t = k3_task_of_block(a.task);
 
     K3_SHARED(uint16_t, x, 2 * k3_x_values);
     K3_SHARED(float, x_scale, 2 * k3_task_rows);
@@ -120,9 +124,7 @@ K3_DEVICE void k3_down_run(const k3_gpu_down_t &a, const k3_gpu_expert_task_t &t
 
 template <k3_format_t format, k3_weight_format_t weights> K3_KERNEL k3_down(k3_gpu_down_t a)
 {
-    k3_gpu_expert_task_t t = {k3_load(&a.task[k3_block(1)].expert),
-                              k3_load(&a.task[k3_block(1)].first),
-                              k3_load(&a.task[k3_block(1)].rows)};
+    k3_gpu_expert_task_t t = k3_task_of_block(a.task);
 
     K3_SHARED(uint16_t, x, 2 * k3_x_values);
     K3_SHARED(float, x_scale, 2 * k3_task_rows);
