@@ -219,8 +219,8 @@ static void check_recipe(const recipe_case &c, uint32_t latent, uint32_t inter,
             }
             scalar_row(p, c, e, x.values[i], x.scales[i], weighted ? &row_weights[i] : nullptr,
                        want.data());
-            assert_true(distance(out_rows[i], want.data(), latent) <
-                        (c.recipe.middle == K3_FORMAT_MXFP4 ? 1e-2 : 4e-3));
+            /* Sums differ in their order alone; a rounding point left out moves a row by 7e-3 or more. */
+            assert_true(distance(out_rows[i], want.data(), latent) < 1e-4);
         }
     }
 }
