@@ -73,6 +73,10 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
     }
     e->block = k3_qps_memory(e->qps);
     e->soft = k3_engine_soft_lanes(env->world, e->qps);
+    e->all_mapped = true;
+    for (int peer = 0; peer < env->world->size; peer++) {
+        e->all_mapped = e->all_mapped && k3_qps_mapped(e->qps, peer) != NULL;
+    }
     *engine_p = e;
     return env->cell->component == K3_COMPONENT_CONTROL ? k3_slab_control_create(e, err) : K3_OK;
 }

@@ -50,9 +50,10 @@ struct slab_engine {
     uint64_t           rows_cap; /* entries of the next three */
     const void       **values, **scales;
     uint16_t         **out;
-    bool               soft;    /* some rank has lanes that need their peers' progress */
-    struct slab_raw   *raw;     /* the control's posts; NULL: another component */
-    uint64_t           missing; /* signals not seen yet, for the watchdog */
+    bool               all_mapped; /* no peer is reached through a queue pair */
+    bool               soft;       /* some rank has lanes that need their peers' progress */
+    struct slab_raw   *raw;        /* the control's posts; NULL: another component */
+    uint64_t           missing;    /* signals not seen yet, for the watchdog */
     const char        *waiting_for;
     /* faults */
     k3_mask_t *masks;   /* [R] */

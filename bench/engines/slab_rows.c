@@ -36,14 +36,26 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 
 /* --- dispatch -------------------------------------------------------------------------------- */
 
+/* Rows are quantised and sent by blocks: a block's records are still in the first-level cache when its
+ * copies leave, and the next block's rows are fetched meanwhile. */
+enum { BLOCK_ROWS = 4, LINE = 64 };
+
+/* Where a row's record stands. Puts to mapped peers end at once: without a queue pair that still reads
+ * them the records of one block serve all blocks. */
+static uint8_t *record_at(const slab_engine_t *e, uint8_t *send, uint64_t row)
+{
+    return send + (e->all_mapped ? row % BLOCK_ROWS : row) * e->slab.record;
+}
+
 /* Each row is brought to its record once; all its copies are sent from there. */
-static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint8_t *send)
+static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end,
+                     uint8_t *send)
 {
     const k3_slab_t *s = &e->slab;
     uint32_t         width = e->env.cell->model.latent;
 
-    for (uint64_t i = 0; i < rows->count; i++) {
-        uint8_t *record = send + i * s->record;
+    for (uint64_t i = first; i < end; i++) {
+        uint8_t *record = record_at(e, send, i);
         int32_t  header[4] = {(int32_t)i, 0, 0, 0};
 
         memcpy(record, header, sizeof(header));
@@ -52,40 +64,59 @@ static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint8_t *send)
     }
 }
 
-/* One row to one expert. */
-static inline void send_row(slab_engine_t *e, const uint8_t *record, int32_t id, uint64_t recv,
-                            uint32_t every)
+/* The row that the next block has at this row's place. */
+static void fetch_ahead(const slab_engine_t *e, const k3_rows_t *rows, uint64_t row)
 {
-    const slab_target_t *t = &e->target[id];
-    uint32_t             slot;
+    uint64_t    bytes = e->env.cell->model.latent * sizeof(*rows->latent);
+    const char *next = (const char *)rows->latent + (row + BLOCK_ROWS) * bytes;
 
-    if (e->masked > 0 && k3_slab_skips(e, (uint32_t)t->peer)) {
-        return;
-    }
-    slot = e->next[id]++;
-    k3_qps_put(e->qps, t->peer, t->qp, record, recv + t->offset + slot * e->slab.record,
-               e->slab.record, e->slab.record_payload);
-    if (k3_rings(every, slot)) {
-        k3_qps_doorbell(e->qps, t->peer, t->qp);
+    for (uint64_t at = 0; row + BLOCK_ROWS < rows->count && at < bytes; at += LINE) {
+        __builtin_prefetch(next + at, 0, 3);
     }
 }
 
-static void send_rows(slab_engine_t *e, const k3_rows_t *rows, const uint8_t *send, unsigned half)
+/* Where the copies of one row go, by the slots that come next. */
+static unsigned address(slab_engine_t *e, const int32_t *ids, k3_copy_t *to)
 {
     uint32_t topk = e->env.cell->model.topk;
     uint32_t every = e->env.cell->profile->doorbell_every;
-    uint64_t n = rows->count * topk;
+    uint64_t recv = e->slab.recv[e->half];
+    unsigned n = 0;
 
-    memset(e->next, 0, e->slab.experts * sizeof(uint32_t));
-    for (uint64_t i = 0; i < n; i++) {
-        int32_t id = rows->ids[i], next = i + 1 < n ? rows->ids[i + 1] : -1;
+    for (uint32_t k = 0; k < topk; k++) {
+        const slab_target_t *t;
+        uint32_t             slot;
 
-        if (next >= 0) {
-            k3_qps_expect(e->qps, e->target[next].peer, e->target[next].qp);
+        if (ids[k] < 0) {
+            continue;
         }
-        if (id >= 0) {
-            send_row(e, send + i / topk * e->slab.record, id, e->slab.recv[half], every);
+        t = &e->target[ids[k]];
+        if (e->masked > 0 && k3_slab_skips(e, (uint32_t)t->peer)) {
+            continue;
         }
+        slot = e->next[ids[k]]++;
+        to[n++] = (k3_copy_t){
+            .offset = recv + t->offset + slot * e->slab.record,
+            .peer = t->peer,
+            .qp = t->qp,
+            .rings = k3_rings(every, slot),
+        };
+    }
+    return n;
+}
+
+static void send_rows(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end,
+                      uint8_t *send)
+{
+    uint32_t  topk = e->env.cell->model.topk;
+    k3_copy_t to[K3_TOPK_MAX];
+
+    for (uint64_t i = first; i < end; i++) {
+        unsigned n = address(e, rows->ids + i * topk, to);
+
+        fetch_ahead(e, rows, i);
+        k3_qps_put_copies(e->qps, to, n, record_at(e, send, i), e->slab.record,
+                          e->slab.record_payload);
     }
 }
 
@@ -131,6 +162,38 @@ static void clear_words(slab_engine_t *e, unsigned half)
     }
 }
 
+/* All blocks and, behind the last one, the counts. Without rows there is one block of none. */
+static void send_all(slab_engine_t *e, const k3_rows_t *rows)
+{
+    k3_spans_t *spans = e->env.spans;
+    uint8_t    *send = e->block + e->slab.send[e->half];
+    uint64_t    first = 0, end;
+
+    do {
+        end = first + BLOCK_ROWS < rows->count ? first + BLOCK_ROWS : rows->count;
+        k3_span_begin(spans, K3_PHASE_QUANTIZE);
+        quantize(e, rows, first, end, send);
+        k3_span_end(spans, K3_PHASE_QUANTIZE);
+
+        k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
+        if (first == 0) {
+            k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
+            memset(e->next, 0, e->slab.experts * sizeof(uint32_t));
+        }
+        if (first == 0 && !k3_slab_passive(e)) {
+            clear_words(e, e->half ^ 1);
+        }
+        if (!k3_slab_passive(e)) {
+            send_rows(e, rows, first, end, send);
+        }
+        if (end == rows->count && !k3_slab_passive(e)) {
+            send_counts(e, e->half);
+        }
+        k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+        first = end;
+    } while (end < rows->count);
+}
+
 static k3_status_t check_counts(const slab_engine_t *e, k3_error_t *err)
 {
     for (uint32_t i = 0; i < e->slab.experts; i++) {
@@ -148,20 +211,8 @@ static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
 {
     k3_spans_t *spans = e->env.spans;
     unsigned    half = e->half;
-    uint8_t    *send = e->block + e->slab.send[half];
 
-    k3_span_begin(spans, K3_PHASE_QUANTIZE);
-    quantize(e, rows, send);
-    k3_span_end(spans, K3_PHASE_QUANTIZE);
-
-    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
-    k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
-    if (!k3_slab_passive(e)) {
-        clear_words(e, half ^ 1);
-        send_rows(e, rows, send, half);
-        send_counts(e, half);
-    }
-    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+    send_all(e, rows);
 
     k3_engine_sent(&e->env);
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);

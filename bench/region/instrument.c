@@ -36,8 +36,8 @@ void k3_instrument_iterate(k3_sampler_t *s, k3_instrument_t *instrument)
     k3_sampler_iterate(s);
     k3_qps_accounting(qps_of(s), true);
     copy_waits(s, true);
-    s->unbooked[instrument->off] = k3_sampler_headline(s, NULL);
-    s->timed_us += s->unbooked[instrument->off++];
+    s->unbooked[instrument->off++] = k3_sampler_headline(s, NULL);
+    s->timed_us += s->took_us;
 }
 
 /* Evenly spread over the launch: all pairs of thousands of samples are too many. */

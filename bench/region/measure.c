@@ -102,6 +102,7 @@ static void find_trapped(k3_sampler_t *s)
 void k3_sampler_iterate(k3_sampler_t *s)
 {
     k3_error_t err = K3_ERROR_INIT;
+    uint64_t   begin = k3_clock_now();
 
     k3_region_fill(s->region, s->payload);
     s->last_gap = k3_clock_us(k3_clock_now() - s->last_end);
@@ -109,6 +110,7 @@ void k3_sampler_iterate(k3_sampler_t *s)
         k3_world_die(s->region->world, &err);
     }
     s->last_end = k3_clock_now();
+    s->took_us = k3_clock_us(s->last_end - begin);
     s->payload++;
     find_trapped(s);
 }
@@ -120,15 +122,16 @@ static double own_time(const k3_sampler_t *s, int phase)
 
 double k3_sampler_headline(k3_sampler_t *s, double *late_us)
 {
-    double own[2] = {own_time(s, s->headline), s->region->late_us}, all[2];
+    double own[3] = {own_time(s, s->headline), s->region->late_us, s->took_us}, all[3];
 
-    MPI_Allreduce(own, all, 2, MPI_DOUBLE, MPI_MAX, s->region->world->comm);
+    MPI_Allreduce(own, all, 3, MPI_DOUBLE, MPI_MAX, s->region->world->comm);
     if (s->region->sync != NULL) {
         k3_sync_punctuality(s->region->sync, all[1]);
     }
     if (late_us != NULL) {
         *late_us = all[1];
     }
+    s->took_us = all[2];
     return all[0];
 }
 
@@ -240,7 +243,7 @@ static void store(k3_sampler_t *s, uint64_t n, k3_starts_t *starts)
             .span = k3_clock_us(spans->overlap.span),
         };
     }
-    s->timed_us += s->headline_max[n];
+    s->timed_us += s->took_us;
     s->gap[n] = s->last_gap;
     if (s->region->sync != NULL && late > K3_SYNC_LATE_US) {
         starts->late_at[starts->late++] = (uint32_t)n;

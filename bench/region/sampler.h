@@ -22,7 +22,8 @@ typedef struct k3_sampler {
     double                     *beat; /* [capacity] likewise: how fast the processor was, us */
     double                      last_gap;
     uint64_t                    last_end; /* ticks */
-    double                      timed_us;
+    double                      took_us;  /* the last iteration with all its parts, slowest rank */
+    double                      timed_us; /* its sum over timed iterations */
     uint64_t                    timed_begin, shown_at; /* ticks; 0: nothing was shown */
     k3_error_t                  trapped;               /* a rank has run into the limit of a call */
     k3_spans_global_t           global;
@@ -33,7 +34,7 @@ typedef struct k3_sampler {
 
 /* One iteration with inputs of its own. Another rank waits inside it, so a fault cannot be agreed on. */
 void k3_sampler_iterate(k3_sampler_t *s);
-/* Headline time of the last iteration, us: the maximum over ranks. *late_us: by how much the latest rank
+/* Headline time of the last iteration, us: the maximum over ranks, as then is took_us. *late_us: by how much the latest rank
  * missed the start; NULL: not wanted. Collective. */
 double k3_sampler_headline(k3_sampler_t *s, double *late_us);
 void   k3_sampler_progress(k3_sampler_t *s, bool warm_up, uint64_t n);

@@ -23,9 +23,9 @@ static uint64_t most(const k3_sampler_t *s)
                                         : n;
 }
 
-/* All ranks see the same samples and come to the same end. `us` is without the first call, which says
- * nothing about the others; the limit of time is for all. */
-static bool is_over(const k3_sampler_t *s, k3_warmup_t *w, double us)
+/* All ranks see the same samples and times and come to the same end. `us` is without the first call, which
+ * says nothing about the others; the limit of time is for all. */
+static bool is_over(const k3_sampler_t *s, k3_warmup_t *w, double first_us, double us)
 {
     bool round_complete = (w->n & (w->n - 1)) == 0;
 
@@ -33,22 +33,22 @@ static bool is_over(const k3_sampler_t *s, k3_warmup_t *w, double us)
         return false;
     }
     w->steady = round_complete && us >= enough_us && is_steady(s, w);
-    return w->steady || us + w->samples[0] >= most_us || w->n >= most(s);
+    return w->steady || us + first_us >= most_us || w->n >= most(s);
 }
 
 void k3_warm_up(k3_sampler_t *s, k3_warmup_t *w)
 {
-    double us = 0.0;
+    double us = 0.0, first_us = 0.0;
 
     w->n = 0;
     do {
         k3_sampler_iterate(s);
         w->samples[w->n] = k3_sampler_headline(s, NULL);
-        us += w->n == 0 ? 0.0 : w->samples[w->n];
+        *(w->n == 0 ? &first_us : &us) += s->took_us;
         w->n++;
         k3_sampler_progress(s, true, w->n);
         if (s->trapped.status == K3_OK && w->n == 1 && s->options->check != K3_CHECK_OFF) {
             k3_verify_all(&s->verify, s->payload - 1);
         }
-    } while (s->trapped.status == K3_OK && !is_over(s, w, us));
+    } while (s->trapped.status == K3_OK && !is_over(s, w, first_us, us));
 }

@@ -151,38 +151,81 @@ static inline bool needs_time(const k3_qps_t *qps, const k3_lane_t *lane)
     return qps->booking || lane->slow;
 }
 
-void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
-                uint64_t bytes, uint64_t payload)
+typedef struct put {
+    const void *local;
+    uint64_t    offset, bytes, payload;
+} put_t;
+
+/* Returns when the message was complete, in ticks; 0: not yet, or nobody keeps time. */
+static inline uint64_t post_put(k3_qps_t *qps, k3_lane_t *lane, const put_t *put, uint64_t posted)
 {
-    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
-    uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0;
     k3_book_t *book = qps->booking ? open_book(qps, &qps->posts, lane, posted) : NULL;
     bool       in_flight = false;
+    uint64_t   now;
 
-    assert(qp < qps->qps_per_peer && offset + bytes <= qps->tail + K3_TAIL_BYTES);
+    assert(put->offset + put->bytes <= qps->tail + K3_TAIL_BYTES);
     if (book != NULL) {
         expect_done(&qps->posts, book);
     }
     if (lane->mapped != NULL) {
-        memcpy(lane->mapped + offset, local, bytes);
+        memcpy(lane->mapped + put->offset, put->local, put->bytes);
     } else {
         k3_op_t *op = take_op(qps, lane, book, posted, true);
 
         qps->unfenced = true;
         qps->put_param.user_data = op;
         in_flight = settle_op(qps, op,
-                              ucp_put_nbx(lane->ep, local, bytes, lane->remote + offset, lane->rkey,
-                                          &qps->put_param));
+                              ucp_put_nbx(lane->ep, put->local, put->bytes,
+                                          lane->remote + put->offset, lane->rkey, &qps->put_param));
     }
     if (__builtin_expect(lane->slow, 0)) {
         slow_down(qps, posted);
     }
-    if (book != NULL) {
-        book->messages++;
-        book->bytes_payload += payload;
-        book->bytes_wire += bytes;
-        if (!in_flight) {
-            book_stored(qps, lane, book, posted, k3_clock_now(), true);
+    if (book == NULL) {
+        return 0;
+    }
+    book->messages++;
+    book->bytes_payload += put->payload;
+    book->bytes_wire += put->bytes;
+    if (in_flight) {
+        return 0;
+    }
+    now = k3_clock_now();
+    book_stored(qps, lane, book, posted, now, true);
+    return now;
+}
+
+void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
+                uint64_t bytes, uint64_t payload)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+    put_t      put = {local, offset, bytes, payload};
+
+    assert(qp < qps->qps_per_peer);
+    post_put(qps, lane, &put, needs_time(qps, lane) ? k3_clock_now() : 0);
+}
+
+/* One message begins where the one before was complete: half the looks at the clock. */
+void k3_qps_put_copies(k3_qps_t *qps, const k3_copy_t *to, unsigned count, const void *local,
+                       uint64_t bytes, uint64_t payload)
+{
+    uint64_t done = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        k3_lane_t *lane = k3_lane_of(qps, to[i].peer, to[i].qp);
+        put_t      put = {local, to[i].offset, bytes, payload};
+
+        assert(to[i].qp < qps->qps_per_peer);
+        if (i + 1 < count) {
+            k3_qps_expect(qps, to[i + 1].peer, to[i + 1].qp);
+        }
+        done = post_put(qps, lane, &put,
+                        done != 0               ? done
+                        : needs_time(qps, lane) ? k3_clock_now()
+                                                : 0);
+        if (to[i].rings) {
+            k3_qps_doorbell(qps, to[i].peer, to[i].qp);
+            done = 0;
         }
     }
 }
