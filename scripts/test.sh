@@ -22,7 +22,8 @@ case ${1:-} in
 *) die 2 "\"$1\" is unknown; the only option is --long" ;;
 esac
 
-# MPI tests count for two processors each, so that none runs beside another test.
+# MPI tests and those command tests that watch times count for two processors each, so that none of them
+# runs beside another test.
 run_tests() { # PRESET [CTEST OPTIONS]
     local preset=$1
     shift

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # scripts/soak.sh: rounds with a rank that is late now and then, every row checked, one line for each backend.
+# Alone: many rounds.
 . "$(dirname "$0")/lib.sh"
 
 soak() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A Slurm of the test's own on this machine (munge, slurmctld, slurmd with a private folder and ports): `run` by
 # srun --mpi=pmix, a sweep inside an allocation, and the sbatch template of the nightly job. E01, C07.
+# Alone: a cluster of its own.
 . "$(dirname "$0")/lib.sh"
 
 packages="munge slurmctld slurmd slurm-client"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # doctor alone and under mpirun: every subject, levels with advice, exit codes, JSON, the machine file
 # of --calibrate, and launches that are refused.
+# Alone: measures the machine.
 . "$(dirname "$0")/lib.sh"
 
 single doctor --json

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The nightly job on the cpu platform: the first night makes the baseline, the second is held against it; what it keeps,
 # never two at once, a full disk, the platform found from the hardware, the templates. E06, S07, S08, U02.
+# Alone: times of launches.
 . "$(dirname "$0")/lib.sh"
 
 nightly() { run_it "$source_dir/scripts/nightly.sh" --dir "$work/nights" --program "$k3bench" "$@"; }

@@ -2,6 +2,7 @@
 # Sweeps: order, crash, hang, rejected records, kill -9 and resume, changed files, hosts, a full disk.
 # A launcher of the test's own stands in for mpirun, so that a launch takes milliseconds and fails at will; the last
 # part is real. E07, F08, O05, P24, U03.
+# Alone: time limits of launches.
 . "$(dirname "$0")/lib.sh"
 
 # fake.py NP NAMES PROGRAM run OPTIONS...: leaves a real record with the options that were asked for. What it does else

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Far more ranks than cores: waiting ranks yield, no design needs all of them at once. E08, E09.
+# Alone: 64 ranks.
 . "$(dirname "$0")/lib.sh"
 
 launch 64 run --model tiny --backend "$slabs" --tokens 2 --iters 2 --timeout 60 --out many.json

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Dead and late ranks by profile: masks, traps, endless waits. F01, F02, F04, F08, P23.
+# Alone: time limits.
 . "$(dirname "$0")/lib.sh"
 
 cell=(--model "tiny:E=32,K=4" --dp 2 --nodes-as 2 --seed 7 --check every)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kill -9 and SIGSTOP of a random rank at random moments: the job ends within the limit, leaves a valid record or
 # none, no process, no memory; the next run works. F02, F06, F09. K3BENCH_TEST_LONG: a hundred times.
+# Alone: time limits.
 . "$(dirname "$0")/lib.sh"
 
 rounds=4

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A rank that stands still or dies ends the job, with its place, within the limit; the next run is
 # clean. F03, F06, F10.
+# Alone: time limits.
 . "$(dirname "$0")/lib.sh"
 
 # The process of rank $1 below mpirun $job, once it has used 0.6 s of processor time: then it is

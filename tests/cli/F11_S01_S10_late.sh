@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # A late rank, a slow queue pair, a busy receiver: the figures name them. F11, S01, S10.
+# Alone: times.
 . "$(dirname "$0")/lib.sh"
 
 # 30 ms late in its sends: the column of rank 4 is the largest, at every destination.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Ranks on several nodes (network namespaces): each family of backends, checked; nodes by host identity; what
 # crosses the links. E06, L07, N07, U06; C01 and the truth of the ruler with K3BENCH_TEST_LONG.
+# Alone: a cluster of its own.
 . "$(dirname "$0")/lib.sh"
 . "$source_dir/tests/cli/libcluster.sh"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The truth of the ruler: the rate of a link with a known rate, and the node whose link is slow. N07, S16.
+# Alone: times on links of a known rate.
 . "$(dirname "$0")/lib.sh"
 long_only
 . "$source_dir/tests/cli/libcluster.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Which lane carries what: one busy queue pair, the others silent but present; nodes, real and
 # virtual; the transport that is really used. Q06.
+# Alone: times of lanes.
 . "$(dirname "$0")/lib.sh"
 
 # 16 ranks, 2 nodes of 8: only rank 0 has rows, all for the second expert of rank 8 (33).

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Starts, clocks, spans, warm-up, the cost of the accounts, chains. S01, S11.
+# Alone: times.
 . "$(dirname "$0")/lib.sh"
 
 cell=(--model "tiny:E=16,K=4" --tokens 8 --seed 7)
