@@ -145,8 +145,9 @@ static const char *slab_refuses_device(const k3_cell_t *cell)
     if (cell->combine_format != K3_FORMAT_BF16) {
         return "its results are encoded by the processor (--combine-dtype bf16)";
     }
-    if (k3_profile_dispatch_record(cell->profile, cell->dispatch_format, width, topk) % 16 != 0) {
-        return "its records are no multiples of 16 bytes (another width or --dispatch-dtype)";
+    if (k3_profile_dispatch_record(cell->profile, cell->dispatch_format, width, topk) % 16 != 0 ||
+        k3_profile_combine_stride(cell->profile, cell->combine_format, width, topk) % 16 != 0) {
+        return "its slots are no multiples of 16 bytes (another width or --dispatch-dtype)";
     }
     if (cell->component == K3_COMPONENT_CONTROL) {
         return "its control stores to rows with the processor";

@@ -105,11 +105,13 @@ void wait_as(waiting state)
     }
 }
 
+/* A fiber stays for the next block: making a new one is a system call. */
 void fiber_main()
 {
-    m.entry(m.argument);
-    m.fibers[m.current].state = ended;
-    leave();
+    for (;;) {
+        m.entry(m.argument);
+        wait_as(ended);
+    }
 }
 
 /* --- counts: what lanes do at one place of the kernel, the k-th time since they last met, is one
@@ -283,7 +285,8 @@ void resume(unsigned i)
     f.started = true;
     getcontext(&m.first);
     m.first.uc_stack.ss_sp = f.stack.data();
-    m.first.uc_stack.ss_size = f.stack.size();
+    /* Tops of stacks at different places of a page: at the same they share a few lines of the caches. */
+    m.first.uc_stack.ss_size = f.stack.size() - i % 64 * 192;
     m.first.uc_link = nullptr;
     makecontext(&m.first, fiber_main, 0);
     setcontext(&m.first);
@@ -356,7 +359,6 @@ void run_block()
     m.shared_arrays.clear();
     for (fiber &f : m.fibers) {
         f.state = runs;
-        f.started = false;
         f.log.clear();
     }
     for (warp &w : m.warps) {
@@ -418,6 +420,7 @@ std::string run(grid shape, void (*entry)(const void *), const void *argument)
     m.fibers.resize(shape.threads);
     for (fiber &f : m.fibers) {
         f.stack.resize(stack_bytes);
+        f.started = f.started && f.state == ended; /* a fault left the others in the middle */
     }
     m.warps.assign(shape.threads / k3_warp, warp());
     for (m.block_y = 0; m.block_y < shape.y && m.fault.empty(); m.block_y++) {
