@@ -34,7 +34,8 @@ endfunction()
 
 # The runtime of a dialect (one C file for both) and the kernels, into the program's library.
 function(k3_device_dialect dialect definition object include library)
-    add_library(k3_${dialect} STATIC ${CMAKE_SOURCE_DIR}/harness/device/gpu/runtime.c ${object})
+    add_library(k3_${dialect} STATIC ${CMAKE_SOURCE_DIR}/harness/device/gpu/runtime.c
+                ${CMAKE_SOURCE_DIR}/kernels/gpu/blas.c ${object})
     target_include_directories(k3_${dialect} PRIVATE ${CMAKE_SOURCE_DIR})
     target_include_directories(k3_${dialect} SYSTEM PRIVATE ${include})
     target_compile_definitions(k3_${dialect} PRIVATE K3_RUNTIME_${definition})

@@ -72,6 +72,21 @@ k3_status_t k3_device_plan(const k3_options_t *options, k3_device_plan_t *plan, 
 
 /* --- taking it ------------------------------------------------------------------------------------- */
 
+/* Without the library, or when it does not start, dense layers run on plain kernels; the record says so. */
+static k3_status_t open_blas(k3_device_plan_t *plan, k3_error_t *err)
+{
+    const k3_blas_ops_t *ops = plan->accelerator->blas;
+
+    if (ops == NULL || ops->open == NULL ||
+        k3_device_alloc(&plan->device, "work space of the dense layers",
+                        (uint64_t)K3_BLAS_STREAMS * K3_BLAS_WORK, false, &plan->blas_work,
+                        err) != K3_OK) {
+        return err->status;
+    }
+    plan->blas = ops->open(plan->blas_work);
+    return K3_OK;
+}
+
 k3_status_t k3_device_take(const k3_world_t *world, const k3_place_t *place, k3_device_plan_t *plan,
                            k3_region_options_t *region, k3_error_t *err)
 {
@@ -79,11 +94,14 @@ k3_status_t k3_device_take(const k3_world_t *world, const k3_place_t *place, k3_
         return K3_OK;
     }
     if (k3_device_open(plan->wish.kind, place->device.index, world->rank, plan->staged,
-                       &plan->device, err) == K3_OK) {
+                       &plan->device, err) == K3_OK &&
+        open_blas(plan, err) == K3_OK) {
         plan->device.mpi_reaches = plan->staged || k3_mpi_reaches(plan->wish.kind->memory);
         region->device = &plan->device;
         region->gpu = plan->accelerator->gpu;
         region->events = plan->events;
+        region->blas = plan->blas;
+        region->blas_ops = plan->accelerator->blas;
     }
     return k3_world_agree(world, err);
 }
@@ -104,7 +122,11 @@ k3_status_t k3_device_check_transports(const k3_world_t *world, const k3_fabric_
 
 void k3_device_leave(k3_device_plan_t *plan)
 {
+    if (plan->blas != NULL) {
+        plan->accelerator->blas->close(plan->blas);
+    }
     if (plan->device.kind != NULL) {
+        k3_device_free(&plan->device, plan->blas_work);
         k3_device_close(&plan->device);
     }
 }
@@ -124,7 +146,8 @@ json_t *k3_device_record(const k3_device_plan_t *plan)
                      runtime, "driver", driver, "memory",
                      k3_memory_type_names[plan->staged ? K3_MEMORY_HOST : kind->memory], "staged",
                      plan->staged, "events", plan->events, "shared", plan->wish.share,
-                     "mpi_reaches", plan->device.mpi_reaches, "dense", "plain");
+                     "mpi_reaches", plan->device.mpi_reaches, "dense",
+                     plan->blas != NULL ? plan->accelerator->blas->library : "plain kernel");
 }
 
 json_t *k3_device_record_choice(const k3_device_choice_t *choice)

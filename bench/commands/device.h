@@ -14,6 +14,8 @@ typedef struct k3_device_plan {
     k3_device_wish_t        wish;
     bool                    staged, events;
     k3_device_t             device; /* open: its kind is not NULL */
+    k3_blas_t              *blas;   /* NULL: dense layers by plain kernels */
+    void                   *blas_work;
 } k3_device_plan_t;
 
 /* What --device, --share-device, --staged and --events ask for. K3_ERR_ENV for a kind that this build

@@ -10,6 +10,7 @@
 #include "harness/mpi/world.h"
 
 /* Libraries loaded against compiled, transports of UCX, environment that changes results. */
+void k3_doctor_devices(k3_findings_t *findings);
 void k3_doctor_software(k3_findings_t *findings);
 
 /* Where the ranks sit. Collective; lines at rank 0 only. */

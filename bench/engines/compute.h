@@ -14,7 +14,7 @@
 
 #include "bench/plan/cell.h"
 #include "harness/device/device.h"
-#include "kernels/gpu/gpu.h"
+#include "kernels/gpu/blas.h"
 #include "kernels/kernels.h"
 
 typedef struct k3_compute k3_compute_t;
@@ -119,11 +119,13 @@ struct k3_compute {
 
 /* What a device does with a cell, besides the device: tables in both memories. */
 typedef struct k3_compute_config {
-    const k3_cell_t    *cell;
-    uint32_t            rank;
-    const k3_kernels_t *kernels;
-    k3_device_t        *device; /* NULL: the processor; the other two are not looked at then */
-    const k3_gpu_t     *gpu;
+    const k3_cell_t     *cell;
+    uint32_t             rank;
+    const k3_kernels_t  *kernels;
+    k3_device_t         *device; /* NULL: the processor; the others are not looked at then */
+    const k3_gpu_t      *gpu;
+    k3_blas_t           *blas; /* NULL: dense layers by plain kernels */
+    const k3_blas_ops_t *blas_ops;
 } k3_compute_config_t;
 
 k3_status_t k3_compute_create(const k3_compute_config_t *config, k3_compute_t *compute,

@@ -124,6 +124,8 @@ k3_status_t k3_on_device_create(const k3_compute_config_t *config, k3_compute_t 
         return err->status;
     }
     c->on->gpu = config->gpu;
+    c->on->blas = config->blas;
+    c->on->blas_ops = config->blas_ops;
     if (make_table(c, "parts of the combine", selections, sizeof(void *), &c->on->parts, err) !=
             K3_OK ||
         make_table(c, "copies", copies, sizeof(k3_gpu_copy_task_t), &c->on->copies, err) != K3_OK ||

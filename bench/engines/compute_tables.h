@@ -20,10 +20,12 @@ typedef struct k3_coded_rows {
 } k3_coded_rows_t;
 
 typedef struct k3_on_device {
-    const k3_gpu_t *gpu;
-    k3_stream_t     stream; /* that calls are started on */
-    k3_table_t      parts, copies, words, ids, wanted;
-    uint64_t        copy_count;
+    const k3_gpu_t      *gpu;
+    k3_blas_t           *blas; /* NULL: dense layers by plain kernels */
+    const k3_blas_ops_t *blas_ops;
+    k3_stream_t          stream; /* that calls are started on */
+    k3_table_t           parts, copies, words, ids, wanted;
+    uint64_t             copy_count;
     /* experts: tables by row, tasks */
     k3_table_t      values, scales, out, row_weights, row_factors, tasks;
     uint64_t        row_count, task_count;

@@ -92,17 +92,19 @@ typedef struct k3_region {
 } k3_region_t;
 
 typedef struct k3_region_options {
-    k3_fabric_t    *fabric;
-    bool            accounting;
-    unsigned        order_rounds;
-    k3_fault_t      fault;
-    double          call_timeout; /* 0: the profile's, where a rank is to die */
-    const char     *isa;
-    k3_weights_t   *weights; /* filled, or reused when they fit; must outlive the region */
-    k3_device_t    *device;  /* NULL: the processor */
-    const k3_gpu_t *gpu;     /* its kernels */
-    bool            events;  /* phases of the device by its events */
-    k3_sync_t      *sync;    /* NULL: a barrier before each iteration; must outlive the region */
+    k3_fabric_t         *fabric;
+    bool                 accounting;
+    unsigned             order_rounds;
+    k3_fault_t           fault;
+    double               call_timeout; /* 0: the profile's, where a rank is to die */
+    const char          *isa;
+    k3_weights_t        *weights; /* filled, or reused when they fit; must outlive the region */
+    k3_device_t         *device;  /* NULL: the processor */
+    const k3_gpu_t      *gpu;     /* its kernels */
+    k3_blas_t           *blas;    /* dense layers by a library; NULL: by plain kernels */
+    const k3_blas_ops_t *blas_ops;
+    bool                 events; /* phases of the device by its events */
+    k3_sync_t           *sync; /* NULL: a barrier before each iteration; must outlive the region */
 } k3_region_options_t;
 
 /* How long a call of this cell waits for a rank before it masks it or is trapped, in seconds; 0: for

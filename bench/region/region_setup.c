@@ -282,7 +282,9 @@ static k3_status_t create_compute(k3_region_t *r, const k3_region_options_t *opt
                                         .rank = (uint32_t)r->world->rank,
                                         .kernels = r->kernels,
                                         .device = options->device,
-                                        .gpu = options->gpu};
+                                        .gpu = options->gpu,
+                                        .blas = options->blas,
+                                        .blas_ops = options->blas_ops};
 
     r->times_kernels = options->events;
     r->weights->device = options->device;

@@ -12,8 +12,10 @@ bool k3_device_check(k3_device_t *device, k3_device_result_t result)
         return true;
     }
     k3_fail(&device->fault, K3_ERR_ENV, "%s: %s (code %d) on %s device %d (%s %s) of rank %d",
-            result.call, device->kind->describe(result.code), result.code, device->kind->name,
-            device->index, device->info.name, device->info.bus, device->rank);
+            result.call,
+            result.code > 0 ? device->kind->describe(result.code) : "status of the library",
+            result.code > 0 ? result.code : -result.code, device->kind->name, device->index,
+            device->info.name, device->info.bus, device->rank);
     return false;
 }
 

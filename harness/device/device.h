@@ -18,6 +18,10 @@
 
 #include "harness/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* --- what an implementation is --------------------------------------------------------------------- */
 
 /* What transports are told about the memory. */
@@ -35,7 +39,8 @@ typedef struct k3_device_info {
     unsigned clock_mhz;
 } k3_device_info_t;
 
-/* Of a call of the runtime: its code (0: done) and its name. */
+/* Of a call of the runtime: its code (0: done) and its name. Libraries above the runtime count in their
+ * own way: their status is given below zero. */
 typedef struct k3_device_result {
     int         code;
     const char *call;
@@ -146,5 +151,9 @@ double k3_device_event_us(k3_device_t *device, void *from, void *to);
  * near[rank * devices + device], more is nearer, equal ones in device order; below 0: the rank does not see
  * it. chosen: -1 where it sees none. */
 void k3_device_assign(int ranks, int devices, const int *near, int *chosen);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
