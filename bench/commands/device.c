@@ -25,10 +25,12 @@ static const k3_accelerator_t *find(const char *name)
     return NULL;
 }
 
-static k3_status_t choose(const char *text, k3_device_plan_t *plan, k3_error_t *err)
+/* Its place among the names: 0 the processor, then the known kinds, then others of this build. */
+static k3_status_t parse_kind(const k3_options_t *options, const char **name, size_t *index,
+                              k3_error_t *err)
 {
     const char *names[NAMES + 2] = {K3_DEVICE_CPU};
-    size_t      count = 1, index;
+    size_t      count = 1;
 
     for (size_t i = 0; i < KNOWN; i++) {
         names[count++] = known[i].name;
@@ -36,13 +38,32 @@ static k3_status_t choose(const char *text, k3_device_plan_t *plan, k3_error_t *
     for (const k3_accelerator_t *a = k3_accelerators; a->kind != NULL && count <= NAMES; a++) {
         names[count++] = a->kind->name;
     }
-    if (k3_parse_name("device", text, names, &index, err) != K3_OK || index == 0) {
+    if (k3_parse_name("device", k3_options_get(options, "device"), names, index, err) == K3_OK) {
+        *name = names[*index];
+    }
+    return err->status;
+}
+
+k3_status_t k3_device_known(const k3_options_t *options, k3_error_t *err)
+{
+    const char *name;
+    size_t      index;
+
+    return parse_kind(options, &name, &index, err);
+}
+
+static k3_status_t choose(const k3_options_t *options, k3_device_plan_t *plan, k3_error_t *err)
+{
+    const char *name;
+    size_t      index;
+
+    if (parse_kind(options, &name, &index, err) != K3_OK || index == 0) {
         return err->status;
     }
-    plan->accelerator = find(names[index]);
+    plan->accelerator = find(name);
     if (plan->accelerator == NULL) {
-        return k3_fail(err, K3_ERR_ENV, "device %s: this build has none (CMake option %s)",
-                       names[index], known[index - 1].how);
+        return k3_fail(err, K3_ERR_ENV, "device %s: this build has none (CMake option %s)", name,
+                       known[index - 1].how);
     }
     plan->wish.kind = plan->accelerator->kind;
     return K3_OK;
@@ -62,7 +83,7 @@ static k3_status_t parse_switch(const k3_options_t *options, const char *name, b
 k3_status_t k3_device_plan(const k3_options_t *options, k3_device_plan_t *plan, k3_error_t *err)
 {
     *plan = (k3_device_plan_t){0};
-    if (choose(k3_options_get(options, "device"), plan, err) == K3_OK &&
+    if (choose(options, plan, err) == K3_OK &&
         parse_switch(options, "share-device", &plan->wish.share, err) == K3_OK &&
         parse_switch(options, "staged", &plan->staged, err) == K3_OK) {
         parse_switch(options, "events", &plan->events, err);

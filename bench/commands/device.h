@@ -22,6 +22,9 @@ typedef struct k3_device_plan {
  * lacks, with what brings it. */
 k3_status_t k3_device_plan(const k3_options_t *options, k3_device_plan_t *plan, k3_error_t *err);
 
+/* For a plan, which needs none: whether there is such a kind at all. */
+k3_status_t k3_device_known(const k3_options_t *options, k3_error_t *err);
+
 /* Collective, between the choice of a place and the opening of UCX; then with it. */
 k3_status_t k3_device_take(const k3_world_t *world, const k3_place_t *place, k3_device_plan_t *plan,
                            k3_region_options_t *region, k3_error_t *err);
