@@ -31,6 +31,7 @@ static void look_at_host(k3_findings_t *out, unsigned ranks, unsigned hosts)
     k3_doctor_memory(&facts, out);
     k3_doctor_nics(&facts, out);
     k3_doctor_gpus(&facts, out);
+    k3_doctor_devices(out);
     k3_doctor_software(out);
 }
 

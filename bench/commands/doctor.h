@@ -12,6 +12,9 @@
 /* Libraries loaded against compiled, transports of UCX, environment that changes results. */
 void k3_doctor_software(k3_findings_t *findings);
 
+/* Devices that this build can use. */
+void k3_doctor_devices(k3_findings_t *findings);
+
 /* Where the ranks sit. Collective; lines at rank 0 only. */
 k3_status_t k3_doctor_ranks(const k3_world_t *world, k3_findings_t *findings, k3_error_t *err);
 

@@ -97,6 +97,7 @@ static void look_at_transports(k3_findings_t *out)
 {
     k3_error_t err = K3_ERROR_INIT;
     seen_t     seen = {.out = out};
+    char       memory[K3_FINDING_TEXT];
 
     if (k3_transports_list(note_transport, &seen, &err) != K3_OK) {
         k3_advise(k3_find(out, "ucx", "transports", "none"), K3_LEVEL_BAD, "%.250s", err.text);
@@ -104,6 +105,9 @@ static void look_at_transports(k3_findings_t *out)
     }
     for (size_t i = 0; i < 4; i++) {
         k3_find(out, "ucx", kinds[i], "%s", seen.text[i][0] != '\0' ? seen.text[i] : "none");
+    }
+    if (k3_transports_memory(memory, sizeof(memory), &err) == K3_OK) {
+        k3_find(out, "ucx", "memory", "%s", memory);
     }
 }
 

@@ -44,19 +44,24 @@ static json_t *record_launch(const k3_world_t *world)
                      hosts);
 }
 
-static json_t *record_topology(const k3_world_t *world, const k3_place_t *places)
+static json_t *record_topology(const k3_world_t *world, const char *kind, const k3_place_t *places)
 {
     json_t *ranks = json_array();
     int    *local = calloc((size_t)world->nodes, sizeof(int));
 
     for (int r = 0; r < world->size && local != NULL; r++) {
         const k3_place_t *p = &places[r];
-        json_t           *row = json_pack(
-                      "{s:i, s:o, s:i, s:i, s:o, s:i, s:o, s:s}", "rank", r, "host",
-                      k3_json_string(world->host_of[r]), "node", world->node_of[r], "local_rank",
-                      local[world->node_of[r]]++, "cpus", k3_json_string(p->cpus), "threads", p->threads,
-                      "numa", p->numa >= 0 ? json_integer(p->numa) : json_null(), "device", "cpu");
+        json_t *row = json_pack("{s:i, s:o, s:i, s:i, s:o, s:i, s:o, s:s}", "rank", r, "host",
+                                k3_json_string(world->host_of[r]), "node", world->node_of[r],
+                                "local_rank", local[world->node_of[r]]++, "cpus",
+                                k3_json_string(p->cpus), "threads", p->threads, "numa",
+                                p->numa >= 0 ? json_integer(p->numa) : json_null(), "device", kind);
+        json_t *accelerator = k3_device_record_choice(&p->device);
 
+        if (!json_is_null(accelerator)) {
+            json_object_set(row, "accelerator", accelerator);
+        }
+        json_decref(accelerator);
         json_object_set_new(row, "bound_here", json_boolean(p->bound_here));
         if (p->nic[0] != '\0') {
             json_object_set_new(row, "nic", k3_json_string(p->nic));
@@ -91,10 +96,15 @@ json_t *k3_launch_document(const k3_launch_parts_t *launch, json_t *cells)
 {
     const k3_world_t *world = launch->world;
     k3_machine_t      machine = {.nodes = world->nodes, .ranks = world->size};
+    const char       *kind = K3_DEVICE_CPU;
     json_t           *run;
 
     machine.cpu_model = launch->places[0].cpu_model;
     machine.cores = world->cores;
+    if (launch->device->accelerator != NULL) {
+        kind = launch->device->wish.kind->name;
+        machine.device = launch->places[0].device.info.name;
+    }
     machine.numa_nodes = 1;
     for (int r = 0; r < world->size; r++) {
         machine.numa_nodes = launch->places[r].numa + 1 > machine.numa_nodes
@@ -108,8 +118,11 @@ json_t *k3_launch_document(const k3_launch_parts_t *launch, json_t *cells)
         record_options(launch->options), "version", k3_version_text, "git_sha", k3_version_git,
         "build", k3_version_build(), "loaded", k3_version_loaded(), "launch", record_launch(world),
         "environment", k3_environment(), "kernels", k3_compute_record(launch->isa));
+    if (launch->device->accelerator != NULL) {
+        json_object_set_new(run, "device", k3_device_record(launch->device));
+    }
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:O}", "schema", K3_SCHEMA, "run", run,
                      "fingerprint", k3_fingerprint(&machine), "topology",
-                     record_topology(world, launch->places), "setup", record_setup(cells), "cells",
-                     cells);
+                     record_topology(world, kind, launch->places), "setup", record_setup(cells),
+                     "cells", cells);
 }

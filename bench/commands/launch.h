@@ -4,20 +4,22 @@
 
 #include <jansson.h>
 
+#include "bench/commands/device.h"
 #include "harness/base/options.h"
 #include "harness/mpi/topology.h"
 #include "harness/mpi/world.h"
 #include "harness/record/fingerprint.h"
 
 typedef struct k3_launch_parts {
-    const k3_world_t   *world;
-    const k3_place_t   *places; /* [world->size] */
-    const k3_options_t *options;
-    const char         *run_id;
-    const char         *started; /* UTC */
-    int                 argc;    /* of the program, as it was started */
-    char *const        *argv;
-    const char         *isa; /* of the kernels of rank 0 */
+    const k3_world_t       *world;
+    const k3_place_t       *places; /* [world->size] */
+    const k3_device_plan_t *device;
+    const k3_options_t     *options;
+    const char             *run_id;
+    const char             *started; /* UTC */
+    int                     argc;    /* of the program, as it was started */
+    char *const            *argv;
+    const char             *isa; /* of the kernels of rank 0 */
 } k3_launch_parts_t;
 
 /* At rank 0; not collective, so that it can be made while the other ranks hang. `cells` is referenced, not

@@ -86,6 +86,10 @@ const k3_option_def_t k3_option_defs[] = {
      "experts write their results where the combine sends from (deepep:ll, nixl, uccl)", CELL},
     {"p2p", "on|off", "on",
      "plain stores to mapped peers of the same node; off: through the queue pair", CELL},
+    {"device", "KIND", "cpu",
+     "what computes and holds the rows: cpu, cuda or hip, where the build has it; p2p is off on a "
+     "device",
+     CELL},
     {"nodes-as", "N", NULL, "split the ranks into N virtual nodes", CELL},
     {"component", "NAME,...", "region",
      "region, pair (dispatch + combine), dispatch, combine, experts, control (the same messages by "
@@ -130,6 +134,13 @@ const k3_option_def_t k3_option_defs[] = {
      "auto: round where a core is left beside the ranks of each node",
      R},
     {"accounting", "on|off", "on", "counters and times of each queue pair", R},
+    {"share-device", "on|off", "off", "several ranks may take one device", R},
+    {"staged", "on|off", "off",
+     "what UCX and MPI read and write lies in the host's memory, which the device reaches over its "
+     "bus",
+     R},
+    {"events", "on|off", "on",
+     "phases that kernels of a device make up are timed by its events (off: not timed)", R},
     {"isa", "NAME", "auto",
      "CPU kernels of the experts and rows: auto (the best of this processor), avx512, avx2, scalar",
      R},

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/commands/command.h"
+#include "bench/commands/device.h"
 #include "bench/commands/plan_model.h"
 #include "bench/commands/sources.h"
 #include "bench/plan/requests.h"
@@ -153,7 +154,8 @@ static k3_status_t read_options(plan_t *plan, k3_error_t *err)
     if (ranks != NULL && k3_parse_u64("ranks", ranks, 1, 1u << 20, &tp, err) != K3_OK) {
         return err->status;
     }
-    if (k3_sources_open(plan->options, &plan->sources, err) != K3_OK) {
+    if (k3_device_known(plan->options, err) != K3_OK ||
+        k3_sources_open(plan->options, &plan->sources, err) != K3_OK) {
         return err->status;
     }
     base.checkpoint = plan->sources.checkpoint;

@@ -7,6 +7,7 @@
 
 #include "bench/commands/command.h"
 #include "bench/commands/compute.h"
+#include "bench/commands/device.h"
 #include "bench/commands/fault.h"
 #include "bench/commands/launch.h"
 #include "bench/commands/partial.h"
@@ -33,6 +34,7 @@ typedef struct run {
     k3_requests_t        requests;
     k3_sources_t         sources;
     k3_region_options_t  region;
+    k3_device_plan_t     device;
     k3_measure_options_t measure;
     k3_weights_t         weights; /* of the last cell */
     k3_fabric_t         *fabric;
@@ -131,6 +133,7 @@ static k3_status_t parse_region(run_t *run, k3_error_t *err)
     const char *limit = k3_options_get(run->options, "call-timeout");
 
     if (k3_compute_choose(run->options, &run->world, &run->region.isa, err) != K3_OK ||
+        k3_device_plan(run->options, &run->device, err) != K3_OK ||
         parse_switch(run, "accounting", &run->region.accounting, err) != K3_OK ||
         k3_fault_parse(k3_options_get(run->options, "fault"), (uint32_t)run->world.size,
                        &run->region.fault, err) != K3_OK ||
@@ -152,6 +155,10 @@ static k3_status_t parse_dump(run_t *run, k3_error_t *err)
     run->measure.dump = dump;
     if (dump == NULL) {
         return K3_OK;
+    }
+    if (run->device.accelerator != NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "dump: rows of a device are not dumped (--device %s)",
+                       K3_DEVICE_CPU);
     }
     if (run->requests.count > 1) {
         return k3_fail(err, K3_ERR_USAGE, "dump: %zu cells, a dump is of one", run->requests.count);
@@ -431,7 +438,8 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
          k3_dump_check(cell, &run->world, run->measure.dump, err) != K3_OK)) {
         return err->status;
     }
-    *refused = check_memory(run, cell, err) != K3_OK;
+    *refused = k3_region_check_device(cell, run->region.device, err) != K3_OK ||
+               check_memory(run, cell, err) != K3_OK;
     if (!*refused) {
         k3_watchdog_hold(true); /* planning can take long and waits for nobody */
         k3_work_plan(cell, &work, err);
@@ -543,19 +551,21 @@ static k3_status_t start_watchdog(run_t *run, k3_error_t *err)
 static k3_status_t open_transports(run_t *run, k3_error_t *err)
 {
     k3_watchdog_tick("set-up: UCX", 0);
-    if (k3_fabric_open(&run->world, &run->fabric, err) == K3_OK) {
+    if (k3_fabric_open(&run->world, &run->fabric, err) == K3_OK &&
+        k3_device_check_transports(&run->world, run->fabric, &run->device, err) == K3_OK) {
         run->region.fabric = run->fabric;
         open_sync(run, err);
     }
     return err->status;
 }
 
-/* Before UCX is opened: it reads which device it is to take. */
+/* Before UCX is opened: it reads which network device it is to take, and finds the GPU in use. */
 static k3_status_t take_places(run_t *run, k3_error_t *err)
 {
     k3_place_t own;
 
-    if (k3_place_take(&run->world, &own, err) == K3_OK) {
+    if (k3_place_take(&run->world, &run->device.wish, &own, err) == K3_OK &&
+        k3_device_take(&run->world, &own, &run->device, &run->region, err) == K3_OK) {
         own.threads = k3_threads();
         k3_place_gather(&run->world, &own, &run->places, err);
     }
@@ -566,7 +576,8 @@ static k3_status_t take_places(run_t *run, k3_error_t *err)
                                       .started = run->started,
                                       .argc = run->argc,
                                       .argv = run->argv,
-                                      .isa = run->region.isa};
+                                      .isa = run->region.isa,
+                                      .device = &run->device};
     return err->status;
 }
 
@@ -648,6 +659,7 @@ static void close_run(run_t *run)
     if (run->fabric != NULL) {
         k3_fabric_close(run->fabric);
     }
+    k3_device_leave(&run->device);
     k3_partial_end();
     k3_requests_free(&run->requests);
     free(run->places);

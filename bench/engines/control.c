@@ -220,7 +220,7 @@ k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control
     if (k3_world_agree(env->world, err) == K3_OK) {
         MPI_Allreduce(MPI_IN_PLACE, &c->area, 1, MPI_UINT64_T, MPI_MAX, env->world->comm);
         c->area = k3_round_up(c->area + 1, 64);
-        k3_engine_queue_pairs(&plain, word_at(c, env->world->size, true), &c->qps, err);
+        k3_engine_queue_pairs(&plain, word_at(c, env->world->size, true), 0, &c->qps, err);
     }
     if (err->status != K3_OK) {
         k3_control_destroy(c);

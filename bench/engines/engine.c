@@ -12,8 +12,28 @@ const k3_engine_ops_t *k3_engine_find(k3_engine_id_t engine)
     return engines[engine];
 }
 
-k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3_qps_t **qps_p,
-                                  k3_error_t *err)
+k3_status_t k3_engine_check_device(const k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_engine_ops_t *ops = k3_engine_find(cell->profile->engine);
+    const char            *why = ops->refuses_device != NULL ? ops->refuses_device(cell)
+                                                             : "it reads and writes rows with the processor";
+
+    if (why != NULL) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s on a device: the engine %s cannot: %s",
+                       cell->profile->name, ops->name, why);
+    }
+    return K3_OK;
+}
+
+static void copy_rows(void *compute, void *to, const void *from, uint64_t bytes)
+{
+    k3_compute_t *c = compute;
+
+    c->ops->copy(c, to, from, bytes);
+}
+
+k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, uint64_t rows_bytes,
+                                  k3_qps_t **qps_p, k3_error_t *err)
 {
     uint32_t        active = env->cell->qps.active;
     k3_qps_config_t config = {
@@ -29,6 +49,10 @@ k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3
         .slow_qp = env->slow_qp,
         .slow_network = env->slow_network,
         .slow_factor = env->slow_factor,
+        .device = rows_bytes > 0 ? env->compute->device : NULL,
+        .rows_bytes = rows_bytes,
+        .copy = copy_rows,
+        .copy_arg = env->compute,
     };
 
     return k3_qps_create(env->fabric, &config, qps_p, err);

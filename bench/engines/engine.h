@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/engines/compute.h"
 #include "bench/engines/spans.h"
 #include "bench/plan/cell.h"
 #include "harness/mpi/qp.h"
@@ -45,6 +46,7 @@ typedef struct k3_engine_env {
     const k3_world_t   *world;
     k3_fabric_t        *fabric;
     const k3_kernels_t *kernels;
+    k3_compute_t       *compute; /* what engines that can run on a device use instead of kernels */
     k3_spans_t         *spans;
     k3_wait_t          *waits[K3_TRAFFIC_COUNT]; /* [R] each; the dispatch and combine waits */
     bool                accounting;
@@ -68,23 +70,13 @@ static inline void k3_engine_sent(const k3_engine_env_t *env)
     }
 }
 
-/* The rows that this rank dispatches. */
+/* The rows that this rank dispatches. Latent rows and weights are memory of the compute, ids the host's. */
 typedef struct k3_rows {
     uint64_t        count;
     const uint16_t *latent;  /* [count][L] bf16 */
     const int32_t  *ids;     /* [count][K], -1: not sent */
     const float    *weights; /* [count][K] */
 } k3_rows_t;
-
-/* What one local expert has to do. The arrays live until the next call of expert. */
-typedef struct k3_expert_rows {
-    size_t             count;
-    k3_format_t        format;
-    const void *const *values;
-    const void *const *scales;  /* NULL for bf16 */
-    uint16_t *const   *out;     /* where the [L] bf16 result of each row goes */
-    const float       *weights; /* of each row, for the activation; NULL: they belong elsewhere */
-} k3_expert_rows_t;
 
 /* Computes rows of one local expert, and marks the phase expert_mlp. */
 typedef void (*k3_expert_fn_t)(void *arg, uint32_t local_expert, const k3_expert_rows_t *work);
@@ -130,12 +122,20 @@ typedef struct k3_engine_ops {
 
     /* The queue pairs, NULL where the engine has none. */
     k3_qps_t *(*qps)(void *engine);
+
+    /* Why the engine cannot run this cell with rows in the memory of a device, NULL: it can, since it
+     * touches them through env->compute alone. A NULL function: it cannot. */
+    const char *(*refuses_device)(const k3_cell_t *cell);
 } k3_engine_ops_t;
 
-/* The queue pairs of a cell as its options ask for them: `bytes` of symmetric block, the profile's active
- * QPs to each peer. Collective. */
-k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, k3_qps_t **qps_p,
-                                  k3_error_t *err);
+/* K3_ERR_UNSUPPORTED with the engine's reason when the cell's rows cannot lie on a device. */
+k3_status_t k3_engine_check_device(const k3_cell_t *cell, k3_error_t *err);
+
+/* The queue pairs of a cell as its options ask for them: `bytes` of symmetric block, beside it `rows_bytes`
+ * for rows in the memory of the device (0: they lie in the block), the profile's active QPs to each peer.
+ * Collective. */
+k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, uint64_t rows_bytes,
+                                  k3_qps_t **qps_p, k3_error_t *err);
 
 /* Whether some rank has lanes whose puts UCX emulates in software. Collective. */
 bool k3_engine_soft_lanes(const k3_world_t *world, k3_qps_t *qps);

@@ -25,7 +25,7 @@ static void gather_destroy(void *engine)
     gather_engine_t *e = engine;
 
     k3_free(e->of_row);
-    k3_free(e->results);
+    k3_compute_free(e->env.compute, e->results);
     k3_free(e->out);
     k3_free(e->values);
     k3_free(e->fill);
@@ -53,8 +53,8 @@ static k3_status_t gather_create(const k3_engine_env_t *env, void **engine_p, k3
         k3_alloc("expert ranges", e->local, sizeof(uint64_t), &e->fill, err) != K3_OK ||
         k3_alloc("row pointers", e->capacity, sizeof(void *), &e->values, err) != K3_OK ||
         k3_alloc("row pointers", e->capacity, sizeof(void *), &e->out, err) != K3_OK ||
-        k3_alloc("expert results", e->capacity, (uint64_t)cell->model.latent * 2, &e->results,
-                 err) != K3_OK ||
+        k3_compute_alloc(env->compute, "expert results", e->capacity,
+                         (uint64_t)cell->model.latent * 2, false, &e->results, err) != K3_OK ||
         k3_alloc("result of each selection", selections, sizeof(void *), &e->of_row, err) !=
             K3_OK) {
         gather_destroy(e);
@@ -130,14 +130,17 @@ static k3_status_t gather_combine(void *engine, const k3_rows_t *rows, uint16_t 
     gather_engine_t *e = engine;
     uint32_t         topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
 
-    (void)err;
     k3_span_begin(e->env.spans, K3_PHASE_COMBINE_REDUCE);
-    for (uint64_t i = 0; i < rows->count; i++) {
-        e->env.kernels->combine(e->of_row + i * topk, rows->weights + i * topk, topk, width,
-                                combined + i * width);
-    }
+    e->env.compute->ops->combine(e->env.compute, e->of_row, rows->weights, rows->count, topk, width,
+                                 combined);
     k3_span_end(e->env.spans, K3_PHASE_COMBINE_REDUCE);
-    return K3_OK;
+    return e->env.compute->ops->finish(e->env.compute, err);
+}
+
+static const char *gather_refuses_device(const k3_cell_t *cell)
+{
+    (void)cell;
+    return NULL;
 }
 
 static k3_qps_t *gather_qps(void *engine)
@@ -155,4 +158,5 @@ const k3_engine_ops_t k3_engine_gather = {
     .expert = gather_expert,
     .combine = gather_combine,
     .qps = gather_qps,
+    .refuses_device = gather_refuses_device,
 };

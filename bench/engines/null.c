@@ -1,7 +1,5 @@
 /* Moves nothing: every phase is entered and left at once, so the region's time is what the harness
  * and the rest of the region cost. No expert gets rows, the combined rows are zero. */
-#include <string.h>
-
 #include "bench/engines/engine.h"
 #include "harness/base/memory.h"
 
@@ -55,13 +53,19 @@ static k3_status_t null_combine(void *engine, const k3_rows_t *rows, uint16_t *c
 {
     null_engine_t *e = engine;
 
-    (void)err;
     pass(e->env.spans, K3_PHASE_COMBINE_SEND);
     pass(e->env.spans, K3_PHASE_COMBINE_WAIT);
     k3_span_begin(e->env.spans, K3_PHASE_COMBINE_REDUCE);
-    memset(combined, 0, rows->count * e->env.cell->model.latent * sizeof(uint16_t));
+    e->env.compute->ops->zero(e->env.compute, combined,
+                              rows->count * e->env.cell->model.latent * sizeof(uint16_t));
     k3_span_end(e->env.spans, K3_PHASE_COMBINE_REDUCE);
-    return K3_OK;
+    return e->env.compute->ops->finish(e->env.compute, err);
+}
+
+static const char *null_refuses_device(const k3_cell_t *cell)
+{
+    (void)cell;
+    return NULL;
 }
 
 static k3_qps_t *null_qps(void *engine)
@@ -79,4 +83,5 @@ const k3_engine_ops_t k3_engine_null = {
     .expert = null_expert,
     .combine = null_combine,
     .qps = null_qps,
+    .refuses_device = null_refuses_device,
 };

@@ -181,7 +181,7 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
         }
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        k3_engine_queue_pairs(env, e->rails.bytes, &e->qps, err);
+        k3_engine_queue_pairs(env, e->rails.bytes, 0, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {

@@ -144,7 +144,7 @@ static k3_status_t ranks_create(const k3_engine_env_t *env, void **engine_p, k3_
         alloc_tables(e, err);
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        k3_engine_queue_pairs(env, e->g.bytes, &e->qps, err);
+        k3_engine_queue_pairs(env, e->g.bytes, 0, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {

@@ -37,7 +37,7 @@ static k3_status_t skeleton_create(const k3_engine_env_t *env, void **engine_p, 
     if (k3_world_agree(env->world, err) == K3_OK) {
         e->env = *env;
         /* The size comes from the geometry that plan/ computes, never from a constant. */
-        k3_engine_queue_pairs(env, 4096, &e->qps, err);
+        k3_engine_queue_pairs(env, 4096, 0, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {

@@ -17,7 +17,10 @@ static void slab_destroy(void *engine)
     k3_free(e->base);
     k3_free(e->masks);
     k3_free(e->decoded);
-    k3_free(e->results);
+    k3_free(e->origins);
+    k3_free(e->records);
+    k3_free(e->parts);
+    k3_compute_free(e->env.compute, e->results);
     k3_free(e->out);
     k3_free(e->scales);
     k3_free(e->values);
@@ -29,6 +32,11 @@ static void slab_destroy(void *engine)
         k3_qps_destroy(e->qps);
     }
     k3_free(e);
+}
+
+static const slab_form_t *form_of(const k3_cell_t *cell)
+{
+    return k3_is_counted(cell->profile) ? &k3_slab_counted : &k3_slab_rows;
 }
 
 static k3_status_t alloc_tables(slab_engine_t *e, k3_error_t *err)
@@ -52,18 +60,22 @@ static k3_status_t alloc_tables(slab_engine_t *e, k3_error_t *err)
 static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
 {
     slab_engine_t *e = NULL;
-    uint64_t       bytes = 0;
+    uint64_t       bytes = 0, rows_bytes = 0;
 
     if (k3_alloc("slab engine", 1, sizeof(*e), &e, err) == K3_OK) {
         e->env = *env;
         e->rank = (uint32_t)env->world->rank;
-        e->form = k3_is_counted(env->cell->profile) ? &k3_slab_counted : &k3_slab_rows;
+        e->form = form_of(env->cell);
         e->trapped = (k3_error_t)K3_ERROR_INIT;
         bytes = e->form->plan(e);
+        if (env->compute->device != NULL) {
+            rows_bytes = bytes;
+            bytes = k3_slab_part_words(&e->slab);
+        }
         alloc_tables(e, err);
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        k3_engine_queue_pairs(env, bytes, &e->qps, err);
+        k3_engine_queue_pairs(env, bytes, rows_bytes, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {
@@ -71,9 +83,10 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
         }
         return err->status;
     }
-    e->block = k3_qps_memory(e->qps);
+    e->block = k3_qps_rows(e->qps);
+    e->words = k3_qps_memory(e->qps);
     e->soft = k3_engine_soft_lanes(env->world, e->qps);
-    e->all_mapped = true;
+    e->all_mapped = env->compute->device == NULL;
     for (int peer = 0; peer < env->world->size; peer++) {
         e->all_mapped = e->all_mapped && k3_qps_mapped(e->qps, peer) != NULL;
     }
@@ -125,6 +138,27 @@ static const k3_error_t *slab_trapped(void *engine)
     return e->trapped.status != K3_OK ? &e->trapped : NULL;
 }
 
+static const char *slab_refuses_device(const k3_cell_t *cell)
+{
+    const slab_form_t *form = form_of(cell);
+    uint32_t           width = cell->model.latent, topk = cell->model.topk;
+
+    if (!form->on_device) {
+        return "its arrivals are counted by the processor";
+    }
+    if (cell->combine_format != K3_FORMAT_BF16) {
+        return "its results are encoded by the processor (--combine-dtype bf16)";
+    }
+    if (k3_profile_dispatch_record(cell->profile, cell->dispatch_format, width, topk) % 16 != 0 ||
+        k3_profile_combine_stride(cell->profile, cell->combine_format, width, topk) % 16 != 0) {
+        return "its slots are no multiples of 16 bytes (another width or --dispatch-dtype)";
+    }
+    if (cell->component == K3_COMPONENT_CONTROL) {
+        return "its control stores to rows with the processor";
+    }
+    return NULL;
+}
+
 static k3_qps_t *slab_qps(void *engine)
 {
     return ((slab_engine_t *)engine)->qps;
@@ -149,4 +183,5 @@ const k3_engine_ops_t k3_engine_slab = {
     .masks = slab_masks,
     .trapped = slab_trapped,
     .qps = slab_qps,
+    .refuses_device = slab_refuses_device,
 };

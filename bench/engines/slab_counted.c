@@ -78,7 +78,8 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
     wait = wait > e->group_rows ? wait : e->group_rows;
     wait = wait > c->ranks ? wait : c->ranks;
     if (k3_alloc("signals seen", wait, 1, &e->seen, err) != K3_OK ||
-        k3_alloc("results", c->outputs, 1, &e->results, err) != K3_OK ||
+        k3_compute_alloc(e->env.compute, "results", c->outputs, 1, false, &e->results, err) !=
+            K3_OK ||
         k3_alloc("rows of earlier ranks", c->experts, sizeof(uint32_t), &e->base, err) != K3_OK ||
         k3_alloc("rows of the group", c->experts, sizeof(uint32_t), &e->total, err) != K3_OK ||
         k3_alloc("results due", e->group_rows, sizeof(uint32_t), &e->due, err) != K3_OK) {
@@ -416,4 +417,4 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
     return err->status;
 }
 
-const slab_form_t k3_slab_counted = {plan, alloc, rerouted, dispatch, expert, combine};
+const slab_form_t k3_slab_counted = {plan, false, alloc, rerouted, dispatch, expert, combine};

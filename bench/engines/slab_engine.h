@@ -15,6 +15,7 @@ typedef struct slab_engine slab_engine_t;
 /* The two kinds of slab profiles. */
 typedef struct slab_form {
     uint64_t (*plan)(slab_engine_t *engine); /* fills the geometry; bytes of the block */
+    bool on_device;                          /* rows are touched through the compute alone */
     k3_status_t (*alloc)(slab_engine_t *engine, k3_error_t *err);
     void (*rerouted)(slab_engine_t *engine); /* NULL: keeps nothing of the ids */
     k3_status_t (*dispatch)(slab_engine_t *engine, const k3_rows_t *rows, k3_error_t *err);
@@ -38,14 +39,19 @@ struct slab_engine {
     k3_slab_t          slab;
     k3_counted_t       counted;
     k3_qps_t          *qps;
-    uint8_t           *block;
-    unsigned           half; /* of the next call */
+    uint8_t           *block; /* of rows: memory of the compute */
+    uint8_t           *words; /* of signals, the host's: the same block where rows are too */
+    unsigned           half;  /* of the next call */
     uint32_t           rank;
     slab_target_t     *target;   /* [E] */
     uint32_t          *next;     /* [E] slots used at each expert */
     uint32_t          *arrived;  /* [local][R] or [local][G] rows of the present dispatch */
     uint8_t           *seen;     /* signals seen in the present wait */
     uint8_t           *results;  /* experts' results outside the block; NULL: zero copy */
+    const uint16_t   **parts;    /* [M][K] of the combine; [1][K] where results are decoded */
+    const uint8_t    **records;  /* [arriving] */
+    int32_t           *origins;  /* [arriving] the source's row of each */
+    uint64_t           arriving; /* room of the two */
     uint8_t           *decoded;  /* results of one row; NULL: they come as bf16 */
     uint64_t           rows_cap; /* entries of the next three */
     const void       **values, **scales;

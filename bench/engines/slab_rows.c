@@ -2,6 +2,7 @@
  * alternate, so that a half is written again only after every rank has shown, by its next signals, that
  * it is done with it. */
 #include "bench/engines/slab_engine.h"
+#include "bench/plan/buffers.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
@@ -19,8 +20,15 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 {
     const k3_slab_t *s = &e->slab;
 
+    e->arriving = k3_rows_arriving(e->env.cell, e->rank);
     if (k3_alloc("signals seen", s->experts, 1, &e->seen, err) != K3_OK ||
-        (s->results > 0 && k3_alloc("results", s->results, 1, &e->results, err) != K3_OK) ||
+        k3_alloc("parts of rows", s->decoded > 0 ? 1 : s->m,
+                 e->env.cell->model.topk * sizeof(*e->parts), &e->parts, err) != K3_OK ||
+        k3_alloc("records arrived", e->arriving, sizeof(*e->records), &e->records, err) != K3_OK ||
+        k3_alloc("origins of records", e->arriving, sizeof(*e->origins), &e->origins, err) !=
+            K3_OK ||
+        (s->results > 0 && k3_compute_alloc(e->env.compute, "results", s->results, 1, false,
+                                            &e->results, err) != K3_OK) ||
         (s->decoded > 0 && k3_alloc("decoded results", s->decoded, 1, &e->decoded, err) != K3_OK)) {
         return err->status;
     }
@@ -36,9 +44,16 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 
 /* --- dispatch -------------------------------------------------------------------------------- */
 
-/* Rows are quantised and sent by blocks: a block's records are still in the first-level cache when its
- * copies leave, and the next block's rows are fetched meanwhile. */
+/* A processor quantises and sends by blocks: a block's records are still in the first-level cache when its
+ * copies leave, and the next block's rows are fetched meanwhile. For a device all rows are one block. */
 enum { BLOCK_ROWS = 4, LINE = 64 };
+
+static uint64_t block_end(const slab_engine_t *e, uint64_t first, uint64_t count)
+{
+    bool all = e->env.compute->device != NULL || count - first < BLOCK_ROWS;
+
+    return all ? count : first + BLOCK_ROWS;
+}
 
 /* Where a row's record stands. Puts to mapped peers end at once: without a queue pair that still reads
  * them the records of one block serve all blocks. */
@@ -51,17 +66,22 @@ static uint8_t *record_at(const slab_engine_t *e, uint8_t *send, uint64_t row)
 static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end,
                      uint8_t *send)
 {
-    const k3_slab_t *s = &e->slab;
-    uint32_t         width = e->env.cell->model.latent;
+    const k3_slab_t       *s = &e->slab;
+    uint32_t               width = e->env.cell->model.latent;
+    const k3_encode_rows_t to = {
+        .format = e->env.cell->dispatch_format,
+        .rows = end - first,
+        .width = width,
+        .in = rows->latent + first * width,
+        .records = record_at(e, send, first),
+        .stride = s->record,
+        .numbered = true,
+        .number = (uint32_t)first,
+        .values_at = s->record_values,
+        .scales_at = s->record_scales,
+    };
 
-    for (uint64_t i = first; i < end; i++) {
-        uint8_t *record = record_at(e, send, i);
-        int32_t  header[4] = {(int32_t)i, 0, 0, 0};
-
-        memcpy(record, header, sizeof(header));
-        e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * width, width,
-                               record + s->record_values, record + s->record_scales);
-    }
+    e->env.compute->ops->encode(e->env.compute, &to);
 }
 
 /* The row that the next block has at this row's place. */
@@ -151,7 +171,7 @@ static void send_counts(slab_engine_t *e, unsigned half)
 static void clear_words(slab_engine_t *e, unsigned half)
 {
     const k3_slab_t *s = &e->slab;
-    uint8_t         *words = e->block + s->signal[half];
+    uint8_t         *words = e->words + s->signal[half];
 
     for (uint32_t i = 0; i < s->experts; i++) {
         if (s->signal_bytes == 8) {
@@ -163,17 +183,21 @@ static void clear_words(slab_engine_t *e, unsigned half)
 }
 
 /* All blocks and, behind the last one, the counts. Without rows there is one block of none. */
-static void send_all(slab_engine_t *e, const k3_rows_t *rows)
+static k3_status_t send_all(slab_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
 {
-    k3_spans_t *spans = e->env.spans;
-    uint8_t    *send = e->block + e->slab.send[e->half];
-    uint64_t    first = 0, end;
+    k3_spans_t   *spans = e->env.spans;
+    k3_compute_t *compute = e->env.compute;
+    uint8_t      *send = e->block + e->slab.send[e->half];
+    uint64_t      first = 0, end;
 
     do {
-        end = first + BLOCK_ROWS < rows->count ? first + BLOCK_ROWS : rows->count;
+        end = block_end(e, first, rows->count);
         k3_span_begin(spans, K3_PHASE_QUANTIZE);
         quantize(e, rows, first, end, send);
         k3_span_end(spans, K3_PHASE_QUANTIZE);
+        if (compute->ops->finish(compute, err) != K3_OK) {
+            return err->status;
+        }
 
         k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
         if (first == 0) {
@@ -187,11 +211,13 @@ static void send_all(slab_engine_t *e, const k3_rows_t *rows)
             send_rows(e, rows, first, end, send);
         }
         if (end == rows->count && !k3_slab_passive(e)) {
+            compute->ops->copies_done(compute);
             send_counts(e, e->half);
         }
         k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
         first = end;
     } while (end < rows->count);
+    return K3_OK;
 }
 
 static k3_status_t check_counts(const slab_engine_t *e, k3_error_t *err)
@@ -212,12 +238,14 @@ static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
     k3_spans_t *spans = e->env.spans;
     unsigned    half = e->half;
 
-    send_all(e, rows);
+    if (send_all(e, rows, err) != K3_OK) {
+        return err->status;
+    }
 
     k3_engine_sent(&e->env);
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
     if (!k3_slab_passive(e)) {
-        k3_slab_wait(e, e->block + e->slab.signal[half], true, err);
+        k3_slab_wait(e, e->words + e->slab.signal[half], true, err);
     }
     if (k3_slab_passive(e)) {
         memset(e->arrived, 0, e->slab.experts * sizeof(*e->arrived));
@@ -287,7 +315,9 @@ static const uint8_t *make_result(slab_engine_t *e, const uint8_t *output, uint8
     if (e->results == NULL || mapped) {
         return output;
     }
-    memcpy(staging, output, s->output);
+    if (e->env.compute->device == NULL) {
+        memcpy(staging, output, s->output); /* on its way out: it is in the cache */
+    }
     return staging;
 }
 
@@ -302,15 +332,43 @@ static k3_status_t check_source_row(const slab_engine_t *e, uint32_t local, uint
     return K3_OK;
 }
 
+/* The source's row number of each record that arrived, source by source as they are sent back. */
+static k3_status_t read_origins(slab_engine_t *e, unsigned half, k3_error_t *err)
+{
+    const k3_slab_t *s = &e->slab;
+    const uint8_t   *recv = e->block + s->recv[half ^ 1];
+    uint64_t         n = 0;
+
+    for (uint32_t step = 0; step < s->ranks; step++) {
+        uint32_t source = (e->rank + step) % s->ranks;
+
+        for (uint32_t local = 0; local < s->local; local++) {
+            uint32_t       count = e->arrived[local * s->ranks + source];
+            const uint8_t *record = recv + k3_slab_record_at(s, local, source, 0);
+
+            if (count > e->arriving - n) {
+                return k3_fail(err, K3_ERR_CHECK,
+                               "%llu rows and more arrived at rank %u, the routing sends %llu",
+                               (unsigned long long)(n + count), e->rank,
+                               (unsigned long long)e->arriving);
+            }
+            for (uint32_t i = 0; i < count; i++) {
+                e->records[n++] = record + i * s->record;
+            }
+        }
+    }
+    e->env.compute->ops->first_words(e->env.compute, e->records, n, e->origins);
+    return err->status;
+}
+
 /* The rows of one (local expert, source) range go back to the source, to the slots (expert, its
- * row). */
+ * row), which are read from `origins`. */
 static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source, unsigned half,
-                              k3_error_t *err)
+                              const int32_t *origins, k3_error_t *err)
 {
     const k3_slab_t *s = &e->slab;
     uint32_t         expert_id = e->rank * s->local + local;
     uint32_t         every = e->env.cell->profile->doorbell_every;
-    const uint8_t   *record = e->block + s->recv[half ^ 1] + k3_slab_record_at(s, local, source, 0);
     uint8_t         *staging = e->block + s->send[half] + k3_slab_staging_at(s, local, source, 0);
     uint64_t         stride, bytes, payload;
     const uint8_t   *output = output_at(e, local, source, &stride);
@@ -319,9 +377,8 @@ static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source,
 
     for (uint32_t i = 0; i < e->arrived[local * s->ranks + source]; i++) {
         const uint8_t *result;
-        int32_t        row;
+        int32_t        row = origins[i];
 
-        memcpy(&row, record, sizeof(row));
         if (check_source_row(e, local, source, i, row, err) != K3_OK) {
             return err->status;
         }
@@ -331,7 +388,6 @@ static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source,
         if (k3_rings(every, i)) {
             k3_qps_doorbell(e->qps, (int)source, qp);
         }
-        record += s->record;
         output += stride;
         staging += s->result_stride;
     }
@@ -342,20 +398,51 @@ static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source,
     return K3_OK;
 }
 
+/* On a device all results are brought to the send area by one kernel, in front of the first post. */
+static k3_status_t stage_results(slab_engine_t *e, unsigned half, k3_error_t *err)
+{
+    const k3_slab_t *s = &e->slab;
+    k3_compute_t    *c = e->env.compute;
+
+    for (uint32_t source = 0; source < s->ranks && e->results != NULL; source++) {
+        for (uint32_t local = 0; local < s->local && (int)source != (int)e->rank; local++) {
+            uint8_t *staging = e->block + s->send[half] + k3_slab_staging_at(s, local, source, 0);
+            uint64_t stride;
+            const uint8_t *output = output_at(e, local, source, &stride);
+
+            for (uint32_t i = e->arrived[local * s->ranks + source]; i > 0; i--) {
+                c->ops->copy(c, staging, output, s->output);
+                output += stride;
+                staging += s->result_stride;
+            }
+        }
+    }
+    c->ops->copies_done(c);
+    return c->ops->finish(c, err);
+}
+
 /* A masked source gets no flag either: it would vouch for rows that were never computed. A source that
  * is late and not dead then masks this rank too. */
 static void send_results(slab_engine_t *e, unsigned half, k3_error_t *err)
 {
     const k3_slab_t *s = &e->slab;
+    const int32_t   *origins = e->origins;
 
+    read_origins(e, half, err);
+    if (e->env.compute->device != NULL && err->status == K3_OK) {
+        stage_results(e, half, err);
+    }
     for (uint32_t step = 0; step < s->ranks && err->status == K3_OK; step++) {
         uint32_t source = (e->rank + step) % s->ranks;
 
-        for (uint32_t local = 0;
-             local < s->local && err->status == K3_OK && !k3_slab_is_masked(e, source); local++) {
-            send_range(e, local, source, half, err);
+        for (uint32_t local = 0; local < s->local && err->status == K3_OK; local++) {
+            if (!k3_slab_is_masked(e, source)) {
+                send_range(e, local, source, half, origins, err);
+            }
+            origins += e->arrived[local * s->ranks + source];
         }
     }
+    e->env.compute->ops->copies_done(e->env.compute);
 }
 
 /* The result of one selection of an own row, NULL where it is missing. */
@@ -380,15 +467,20 @@ static const uint16_t *part_of(slab_engine_t *e, const uint8_t *recv, int32_t id
 
 static void reduce(slab_engine_t *e, const k3_rows_t *rows, unsigned half, uint16_t *combined)
 {
-    uint32_t        topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
-    const uint8_t  *recv = e->block + e->slab.recv[half];
-    const uint16_t *parts[K3_TOPK_MAX];
+    uint32_t       topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
+    const uint8_t *recv = e->block + e->slab.recv[half];
+    k3_compute_t  *c = e->env.compute;
+    /* Decoded results have room for one row. */
+    uint64_t at_once = e->decoded != NULL ? 1 : rows->count;
 
-    for (uint64_t i = 0; i < rows->count; i++) {
-        for (uint32_t k = 0; k < topk; k++) {
-            parts[k] = part_of(e, recv, rows->ids[i * topk + k], i, k);
+    for (uint64_t first = 0; first < rows->count; first += at_once) {
+        for (uint64_t i = 0; i < at_once * topk; i++) {
+            uint64_t at = first * topk + i;
+
+            e->parts[i] = part_of(e, recv, rows->ids[at], at / topk, (uint32_t)(i % topk));
         }
-        e->env.kernels->combine(parts, rows->weights + i * topk, topk, width, combined + i * width);
+        c->ops->combine(c, e->parts, rows->weights + first * topk, at_once, topk, width,
+                        combined + first * width);
     }
 }
 
@@ -409,20 +501,20 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
     if (!k3_slab_passive(e) && err->status == K3_OK) {
-        k3_slab_wait(e, e->block + e->slab.signal[half], false, err);
+        k3_slab_wait(e, e->words + e->slab.signal[half], false, err);
     }
     k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);
     if (k3_slab_passive(e)) {
-        memset(combined, 0, bytes);
+        e->env.compute->ops->zero(e->env.compute, combined, bytes);
     } else if (err->status == K3_OK) {
         reduce(e, rows, half, combined);
     }
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
     e->half = half ^ 1;
-    return err->status;
+    return err->status == K3_OK ? e->env.compute->ops->finish(e->env.compute, err) : err->status;
 }
 
-const slab_form_t k3_slab_rows = {plan, alloc, NULL, dispatch, expert, combine};
+const slab_form_t k3_slab_rows = {plan, true, alloc, NULL, dispatch, expert, combine};

@@ -19,12 +19,15 @@ typedef struct k3_overlap {
 } k3_overlap_t;
 
 typedef struct k3_spans {
-    uint64_t     begin[K3_PHASE_COUNT];
-    uint64_t     ticks[K3_PHASE_COUNT];
-    uint64_t     first[K3_PHASE_COUNT]; /* its first begin in the iteration */
-    uint64_t     last[K3_PHASE_COUNT];  /* ... and its last end */
-    bool         used[K3_PHASE_COUNT];
-    uint64_t     step; /* iteration, for the watchdog */
+    uint64_t begin[K3_PHASE_COUNT];
+    uint64_t ticks[K3_PHASE_COUNT];
+    uint64_t first[K3_PHASE_COUNT]; /* its first begin in the iteration */
+    uint64_t last[K3_PHASE_COUNT];  /* ... and its last end */
+    bool     used[K3_PHASE_COUNT];
+    uint64_t step; /* iteration, for the watchdog */
+    /* Called at each begin and end, for phases that a device runs in its own time; NULL: nobody. */
+    void (*mark)(void *arg, k3_phase_t phase, bool end);
+    void        *mark_arg;
     k3_overlap_t overlap;
     /* Fault injection, at the first begin of this phase in an iteration; -1: none. */
     int    fault_phase;
@@ -86,6 +89,9 @@ static inline void k3_span_begin(k3_spans_t *spans, k3_phase_t phase)
     if (spans->fault_phase == (int)phase && !spans->used[phase]) {
         k3_spans_fault(spans);
     }
+    if (spans->mark != NULL) {
+        spans->mark(spans->mark_arg, phase, false);
+    }
 }
 
 /* An end that somebody else saw. */
@@ -98,6 +104,9 @@ static inline void k3_span_end_at(k3_spans_t *spans, k3_phase_t phase, uint64_t 
 
 static inline void k3_span_end(k3_spans_t *spans, k3_phase_t phase)
 {
+    if (spans->mark != NULL) {
+        spans->mark(spans->mark_arg, phase, true);
+    }
     k3_span_end_at(spans, phase, k3_clock_now());
 }
 

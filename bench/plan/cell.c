@@ -330,7 +330,9 @@ static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, 
     cell->generation = (k3_generation_t)generation;
     cell->fabric = (k3_fabric_type_t)fabric;
     cell->component = (k3_component_t)component;
-    cell->p2p = q->p2p;
+    snprintf(cell->device, sizeof(cell->device), "%s", text_or(q->device, K3_DEVICE_CPU));
+    cell->on_device = strcmp(cell->device, K3_DEVICE_CPU) != 0;
+    cell->p2p = q->p2p && !cell->on_device;
     cell->expected = q->expected;
     cell->seed = q->seed;
     return K3_OK;
@@ -431,7 +433,7 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
              k3_short_text(text_or(q->skew, "equal"), space));
     snprintf(cell->key, sizeof(cell->key),
              "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/"
-             "q%u.%s.%s%s%s/%s%s%s",
+             "q%u.%s.%s%s%s/%s%s%s%s%s",
              cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp,
              l->dp, l->cp, l->ep, cell->nodes, nodes_text(cell, nodes),
              (unsigned long long)l->tokens, (unsigned long long)cell->max_tokens, cell->skew_text,
@@ -444,7 +446,8 @@ static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
              : cell->signal_op == K3_SIGNAL_WRITE        ? ".write"
                                                          : ".add",
              cell->zero_copy ? ".zerocopy" : "", k3_component_names[cell->component],
-             shared_text(cell), k3_cell_source_text(cell, source));
+             shared_text(cell), k3_cell_source_text(cell, source), cell->on_device ? "/" : "",
+             cell->on_device ? cell->device : "");
 }
 
 k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err)

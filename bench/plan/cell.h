@@ -54,11 +54,14 @@ typedef struct k3_cell_request {
     const char            *signal, *on_timeout; /* NULL, "auto": the profile's */
     const char            *zero_copy;           /* NULL: off */
     bool                   p2p;
+    const char            *device; /* what computes and holds the rows; NULL: "cpu" */
     const char            *component;
     const k3_checkpoint_t *checkpoint; /* NULL: synthetic weights; both outlive the cell */
     const k3_hidden_t     *hidden;     /* NULL: synthetic rows */
     bool expected; /* rows are not drawn one by one: what follows from them is an expectation */
 } k3_cell_request_t;
+
+#define K3_DEVICE_CPU "cpu"
 
 /* Where counts are expected, so many rows (or as many as some of the ranks have) are drawn. */
 enum { K3_EXPECTED_ROWS = 16384, K3_EXPECTED_ORIGINS = 16 };
@@ -90,7 +93,9 @@ typedef struct k3_cell {
     bool signal_waits;       /* for the completion of its QP's messages, before it is posted */
     bool zero_copy;          /* results are written where the combine sends from */
     k3_fault_action_t fault; /* what follows when a call's limit has passed */
-    bool              p2p;
+    bool              p2p;   /* never with rows on a device: its memory is not mapped */
+    char              device[16];
+    bool              on_device;
     k3_component_t    component;
     int              *node_of; /* [tp], owned: real or virtual */
     uint32_t          nodes;

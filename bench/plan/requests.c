@@ -138,6 +138,7 @@ static k3_status_t set_common(const k3_options_t *options, k3_cell_request_t *it
     size_t                   p2p;
 
     item->skew = k3_options_get(options, "tokens-skew");
+    item->device = k3_options_get(options, "device");
     item->fabric = k3_options_get(options, "fabric");
     item->on_timeout = k3_options_get(options, "on-timeout");
     if ((max_tokens != NULL &&

@@ -74,3 +74,13 @@ void k3_slab_plan(const k3_cell_t *cell, k3_slab_t *s)
         s->bytes = s->bytes == K3_TOO_BIG ? K3_TOO_BIG : k3_add(s->bytes, 128) / 128 * 128;
     }
 }
+
+uint64_t k3_slab_part_words(k3_slab_t *s)
+{
+    uint64_t half = k3_round_up(k3_mul(s->experts, s->signal_bytes), 128);
+
+    for (int b = 0; b < 2; b++) {
+        s->signal[b] = (uint64_t)b * half;
+    }
+    return k3_mul(half, 2);
+}

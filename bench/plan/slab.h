@@ -45,6 +45,10 @@ typedef struct k3_slab {
 
 void k3_slab_plan(const k3_cell_t *cell, k3_slab_t *slab);
 
+/* Moves the signal words into a block of their own, which the host polls while rows lie on a device; its
+ * bytes. */
+uint64_t k3_slab_part_words(k3_slab_t *slab);
+
 static inline uint32_t k3_slab_qp(const k3_slab_t *slab, uint32_t local_expert)
 {
     uint32_t lane = slab->channels > 0 ? local_expert % slab->channels : local_expert;

@@ -43,7 +43,15 @@ void k3_group_destroy(k3_group_t *group)
     group->comm = MPI_COMM_NULL;
 }
 
-void k3_reduce_scatter(const k3_group_t *group, const k3_kernels_t *kernels, const uint16_t *values,
+/* MPI knows nothing of what was started on a device. */
+static void complete(k3_compute_t *compute)
+{
+    k3_error_t kept = K3_ERROR_INIT; /* the device keeps it */
+
+    compute->ops->finish(compute, &kept);
+}
+
+void k3_reduce_scatter(const k3_group_t *group, k3_compute_t *compute, const uint16_t *values,
                        const uint64_t *share, uint16_t *exchange, uint16_t *out)
 {
     uint64_t own = share[group->rank];
@@ -57,15 +65,18 @@ void k3_reduce_scatter(const k3_group_t *group, const k3_kernels_t *kernels, con
         group->parts[i] = exchange + own * (uint64_t)i * K3_UNIT;
         at += (int)share[i];
     }
-    MPI_Alltoallv(values, group->send_count, group->send_at, group->unit, exchange,
-                  group->recv_count, group->recv_at, group->unit, group->comm);
-    kernels->sum(group->parts, (size_t)group->size, own * K3_UNIT, out);
+    complete(compute);
+    MPI_Alltoallv(k3_compute_reach(compute, values), group->send_count, group->send_at, group->unit,
+                  k3_compute_reach(compute, exchange), group->recv_count, group->recv_at,
+                  group->unit, group->comm);
+    compute->ops->sum(compute, group->parts, (uint32_t)group->size, own * K3_UNIT, out);
 }
 
-void k3_all_gather(const k3_group_t *group, const uint16_t *own, const uint64_t *share,
-                   uint16_t *out)
+void k3_all_gather(const k3_group_t *group, k3_compute_t *compute, const uint16_t *own,
+                   const uint64_t *share, uint16_t *out)
 {
-    int at = 0;
+    const void *from = k3_compute_reach(compute, own);
+    int         at = 0;
 
     for (int i = 0; i < group->size; i++) {
         group->recv_count[i] = (int)share[i];
@@ -73,10 +84,12 @@ void k3_all_gather(const k3_group_t *group, const uint16_t *own, const uint64_t 
         at += (int)share[i];
     }
     if (own == out + (uint64_t)group->recv_at[group->rank] * K3_UNIT) {
-        own = MPI_IN_PLACE;
+        from = MPI_IN_PLACE;
     }
-    MPI_Allgatherv(own, group->recv_count[group->rank], group->unit, out, group->recv_count,
-                   group->recv_at, group->unit, group->comm);
+    complete(compute);
+    MPI_Allgatherv(from, group->recv_count[group->rank], group->unit,
+                   k3_compute_reach(compute, out), group->recv_count, group->recv_at, group->unit,
+                   group->comm);
 }
 
 /* Equal shares, the last one shorter. */
@@ -88,8 +101,8 @@ static uint64_t even_share(uint64_t units, uint64_t ranks, uint64_t rank)
     return begin + each < units ? each : units - begin;
 }
 
-void k3_all_reduce(const k3_group_t *group, const k3_kernels_t *kernels, uint16_t *values,
-                   uint64_t n, uint16_t *exchange)
+void k3_all_reduce(const k3_group_t *group, k3_compute_t *compute, uint16_t *values, uint64_t n,
+                   uint16_t *exchange)
 {
     uint64_t units = n / K3_UNIT, ranks = (uint64_t)group->size;
     uint64_t own = even_share(units, ranks, (uint64_t)group->rank);
@@ -103,10 +116,13 @@ void k3_all_reduce(const k3_group_t *group, const k3_kernels_t *kernels, uint16_
         group->parts[i] = exchange + own * (uint64_t)i * K3_UNIT;
         at += group->send_count[i];
     }
-    MPI_Alltoallv(values, group->send_count, group->send_at, group->unit, exchange,
-                  group->recv_count, group->recv_at, group->unit, group->comm);
-    kernels->sum(group->parts, (size_t)group->size, own * K3_UNIT,
-                 values + (uint64_t)group->send_at[group->rank] * K3_UNIT);
-    MPI_Allgatherv(MPI_IN_PLACE, 0, group->unit, values, group->send_count, group->send_at,
-                   group->unit, group->comm);
+    complete(compute);
+    MPI_Alltoallv(k3_compute_reach(compute, values), group->send_count, group->send_at, group->unit,
+                  k3_compute_reach(compute, exchange), group->recv_count, group->recv_at,
+                  group->unit, group->comm);
+    compute->ops->sum(compute, group->parts, (uint32_t)group->size, own * K3_UNIT,
+                      values + (uint64_t)group->send_at[group->rank] * K3_UNIT);
+    complete(compute);
+    MPI_Allgatherv(MPI_IN_PLACE, 0, group->unit, k3_compute_reach(compute, values),
+                   group->send_count, group->send_at, group->unit, group->comm);
 }

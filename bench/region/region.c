@@ -1,28 +1,27 @@
 /* One iteration of the region, phase by phase. */
-#include <string.h>
-
 #include "bench/region/dump.h"
 #include "bench/region/region_internal.h"
 
 /* --- router and projections ------------------------------------------------------------------ */
 
-/* The gate runs in full. When the routing is prescribed its ids replace the gate's own, with the
- * raw scores of these experts as weights. */
+/* When the routing is prescribed its ids replace the gate's own, with the raw scores of these experts as
+ * weights. */
 static void route(k3_region_t *r)
 {
-    const k3_model_t *m = &r->cell->model;
+    const k3_model_t     *m = &r->cell->model;
+    k3_compute_t         *c = &r->compute;
+    const k3_route_rows_t rows = {.rows = r->rows,
+                                  .experts = m->experts,
+                                  .k = m->topk,
+                                  .logits = r->logits,
+                                  .bias = r->weights->route_bias,
+                                  .wanted = r->routed_ids,
+                                  .ids = r->ids,
+                                  .weights = r->gates};
 
     k3_span_begin(&r->spans, K3_PHASE_ROUTER);
-    k3_dense_run(r->weights->gate, r->x, r->rows, r->logits, NULL);
-    for (uint64_t i = 0; i < r->rows; i++) {
-        int32_t *ids = r->ids + i * m->topk;
-        float   *gates = r->gates + i * m->topk;
-
-        r->kernels->route(r->logits + i * m->experts, r->weights->bias, m->experts, m->topk, ids,
-                          gates);
-        memcpy(ids, r->routed_ids + i * m->topk, m->topk * sizeof(int32_t));
-        r->kernels->route_weights(r->logits + i * m->experts, m->topk, ids, gates);
-    }
+    c->ops->dense(c, &r->weights->gate, r->x, r->rows, r->logits, NULL);
+    c->ops->route(c, &rows);
     k3_span_end(&r->spans, K3_PHASE_ROUTER);
 }
 
@@ -34,61 +33,21 @@ static void latent_down(k3_region_t *r)
     }
     k3_span_begin(&r->spans, K3_PHASE_LATENT_DOWN);
     r->latent = r->buffer[K3_BUF_LATENT];
-    k3_dense_run(r->weights->down, r->x, r->rows, NULL, r->latent);
+    r->compute.ops->dense(&r->compute, &r->weights->down, r->x, r->rows, NULL, r->latent);
     k3_span_end(&r->spans, K3_PHASE_LATENT_DOWN);
 }
 
 /* --- dispatch, experts, combine -------------------------------------------------------------- */
 
-/* Nearest, ties to even; the stand-in's values are finite. Inline, so that the loop is vectorised. */
-static inline uint16_t round_bf16(float value)
-{
-    union {
-        float    f;
-        uint32_t u;
-    } v = {value};
-
-    return (uint16_t)((v.u + 0x7fffu + (v.u >> 16 & 1)) >> 16);
-}
-
-/* y = bf16(x * factor), times the row's weight where the experts apply it: every expert has its own
- * factor, so that no identity and no mix-up passes. */
-static void stand_in(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *work)
-{
-    float   *row = r->buffer[K3_BUF_EXPERT_WORK];
-    float    factor = r->factors[expert];
-    uint32_t width = r->cell->model.latent;
-
-    for (size_t i = 0; i < work->count; i++) {
-        uint16_t *out = work->out[i];
-        float     weight = work->weights != NULL ? work->weights[i] : 1.0f;
-
-        r->kernels->decode(work->format, work->values[i],
-                           work->scales != NULL ? work->scales[i] : NULL, width, row);
-        for (uint32_t j = 0; j < width; j++) {
-            out[j] = round_bf16(row[j] * factor * weight);
-        }
-    }
-}
-
 static void run_expert(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *work)
 {
-    k3_expert_weights_t weights;
-
     if (work->count == 0) {
         return;
     }
     if (r->capture != NULL) {
         k3_capture_rows(r->capture, r->weights->first + expert, work);
     }
-    if (r->stand_in) {
-        stand_in(r, expert, work);
-    } else {
-        k3_weights_expert(r->weights, expert, &weights);
-        r->kernels->expert_mlp(&r->weights->shape, &r->cell->runner->recipe, &weights, work->count,
-                               work->format, work->values, work->scales, work->weights, work->out,
-                               r->buffer[K3_BUF_EXPERT_WORK]);
-    }
+    r->compute.ops->expert(&r->compute, expert, work);
     k3_watchdog_alive();
 }
 
@@ -103,6 +62,7 @@ static void experts(k3_region_t *r)
         r->ops->expert(r->engine, e, &work);
         run_expert(r, e, &work);
     }
+    r->compute.ops->experts_done(&r->compute);
     k3_span_end(&r->spans, K3_PHASE_EXPERT_MLP);
 }
 
@@ -121,22 +81,18 @@ static void corrupt(k3_region_t *r)
 {
     uint32_t  width = r->cell->model.latent;
     uint64_t  at = r->fault.corrupt_row, other = at + 1 < r->rows ? at + 1 : 0;
-    uint16_t *a, *b;
+    uint16_t *a, *b, *rows[2] = {r->spare_rows, r->spare_rows + width};
 
     if (r->fault.corrupt_rank != r->world->rank || at >= r->rows) {
         return;
     }
     a = r->combined + at * width;
     b = r->combined + other * width;
-    if (a == b) {
-        a[0] ^= 0x8000u;
-    }
-    for (uint32_t j = 0; j < width; j++) {
-        uint16_t keep = a[j];
-
-        a[j] = b[j];
-        b[j] = a == b ? b[j] : keep;
-    }
+    k3_compute_bring(&r->compute, rows[0], a, width * sizeof(uint16_t));
+    k3_compute_bring(&r->compute, rows[1], b, width * sizeof(uint16_t));
+    rows[1][0] ^= a == b ? 0x8000u : 0;
+    k3_compute_send(&r->compute, b, rows[0], width * sizeof(uint16_t));
+    k3_compute_send(&r->compute, a, rows[1], width * sizeof(uint16_t));
 }
 
 /* Components that time one part keep the parts of all ranks apart, so that no rank's time holds the next
@@ -155,8 +111,14 @@ static void line_up(const k3_region_t *r)
     }
 }
 
+/* A device is idle when a total begins or ends: it then holds what the total is of, and nothing else. */
 static k3_status_t one_after_another(k3_region_t *r, const k3_rows_t *rows, k3_error_t *err)
 {
+    k3_compute_t *c = &r->compute;
+
+    if (c->ops->finish(c, err) != K3_OK) {
+        return err->status;
+    }
     k3_span_begin(&r->spans, K3_PHASE_DISPATCH);
     r->ops->dispatch(r->engine, rows, err);
     k3_span_end(&r->spans, K3_PHASE_DISPATCH);
@@ -165,6 +127,9 @@ static k3_status_t one_after_another(k3_region_t *r, const k3_rows_t *rows, k3_e
     }
     line_up(r);
     experts(r);
+    if (c->ops->finish(c, err) != K3_OK) {
+        return err->status;
+    }
     line_up(r);
     k3_span_begin(&r->spans, K3_PHASE_COMBINE);
     r->ops->combine(r->engine, rows, r->combined, err);
@@ -193,23 +158,23 @@ static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
 static void latent_up(k3_region_t *r)
 {
     const k3_model_t *m = &r->cell->model;
+    k3_compute_t     *c = &r->compute;
     uint16_t         *normed = r->buffer[K3_BUF_NORMED];
 
     k3_span_begin(&r->spans, K3_PHASE_LATENT_UP);
     r->y = r->combined;
     if (m->latent_step) {
         r->y = r->buffer[K3_BUF_ROUTED];
-        for (uint64_t i = 0; i < r->kept; i++) {
-            r->kernels->rms_norm(r->combined + i * m->latent,
-                                 r->weights->tensor[K3_TENSOR_LATENT_NORM], m->latent, 1e-5f,
-                                 normed + i * m->latent);
-        }
-        k3_dense_run(r->weights->up, normed, r->kept, NULL, r->y);
+        c->ops->norm(c, r->combined, r->weights->norm_gain, r->kept, m->latent, normed);
+        c->ops->dense(c, &r->weights->up, normed, r->kept, NULL, r->y);
     }
     if (m->shared > 0) {
+        if (r->cell->shared_overlap) {
+            c->ops->join(c);
+        }
         /* Without a latent step the combined rows stay as they are, for the check. */
-        r->kernels->add(r->y, k3_region_shared_out(r, r->kept), r->kept * m->hidden,
-                        r->buffer[K3_BUF_ROUTED]);
+        c->ops->add(c, r->y, k3_region_shared_out(r, r->kept), r->kept * m->hidden,
+                    r->buffer[K3_BUF_ROUTED]);
         r->y = r->buffer[K3_BUF_ROUTED];
     }
     k3_span_end(&r->spans, K3_PHASE_LATENT_UP);
@@ -232,8 +197,9 @@ static k3_status_t run_region(k3_region_t *r, k3_error_t *err)
     k3_region_reduce(r);
     latent_up(r);
     k3_region_restore(r);
+    r->compute.ops->finish(&r->compute, err);
     k3_span_end(&r->spans, K3_PHASE_REGION);
-    return K3_OK;
+    return err->status;
 }
 
 static k3_status_t run_pair(k3_region_t *r, k3_error_t *err)
@@ -382,6 +348,7 @@ k3_status_t k3_region_run(k3_region_t *r, uint64_t payload, k3_error_t *err)
     arm_fault(r, payload + 1);
     k3_watchdog_tick("start of the iteration", payload);
     enter(r);
+    k3_region_events_begin(r);
     switch (r->cell->component) {
     case K3_COMPONENT_REGION:
         run_region(r, err);
@@ -397,6 +364,7 @@ k3_status_t k3_region_run(k3_region_t *r, uint64_t payload, k3_error_t *err)
         break;
     }
     k3_watchdog_tick("end of the iteration", payload);
+    k3_region_events_end(r);
     if (err->status == K3_OK && r->ops->settle != NULL) {
         r->ops->settle(r->engine, err);
     }

@@ -2,6 +2,7 @@
 #ifndef K3_REGION_REGION_H
 #define K3_REGION_REGION_H
 
+#include "bench/engines/compute.h"
 #include "bench/engines/control.h"
 #include "bench/engines/engine.h"
 #include "bench/plan/buffers.h"
@@ -35,6 +36,13 @@ typedef struct k3_fault {
 
 enum { K3_CHAIN_PAIRS = 8 }; /* of one iteration of the component chain */
 
+/* The values of an iteration where the host can read them. */
+typedef struct k3_region_view {
+    const uint16_t *x, *latent, *combined, *y, *restored;
+    const float    *logits, *gates;
+    const int32_t  *ids;
+} k3_region_view_t;
+
 typedef struct k3_region {
     const k3_cell_t       *cell;
     const k3_world_t      *world;
@@ -48,49 +56,66 @@ typedef struct k3_region {
     uint64_t              *attn_share, *row_share; /* units of each rank: of the group, of all */
     uint64_t     *cp_share, *sum_share; /* [cp] units: rows gathered, sums scattered back */
     k3_weights_t *weights;              /* of the caller */
-    void         *buffer[K3_BUF_COUNT];
-    int32_t      *routed_ids;              /* [front rows][K] of the routing's step in force */
-    uint64_t     *booked;                  /* [steps] timed iterations of each step */
-    uint64_t      rows;                    /* front rows that are real */
-    uint64_t      group_rows, group_slots; /* of the attention group, without / with padding */
-    uint64_t      kept;     /* rows from the sums on: all front rows, or those of the cp index */
-    uint64_t      group_at; /* where the group's rows begin among the kept ones, on the fallback */
-    k3_spans_t    spans;
-    k3_wait_t    *waits[K3_TRAFFIC_COUNT]; /* [R] */
-    k3_fault_t    fault;
-    double        limit_s;    /* of a call, in force; 0: none */
-    uint64_t      timed_from; /* the first timed iteration, from 1; 0: warm-up */
-    double        setup_queue_pairs_us;
-    uint64_t      allocated_bytes; /* by this process when the region was ready, the block included;
+    k3_compute_t  compute;
+    void         *buffer[K3_BUF_COUNT]; /* memory of the compute, but for ids and work space */
+    uint64_t      buffer_bytes[K3_BUF_COUNT];
+    void         *mirror[K3_BUF_COUNT];     /* of a device's buffers in the host; else NULL */
+    struct k3_region_events *events;        /* of a device; NULL: none */
+    bool                     times_kernels; /* by them */
+    uint16_t                *spare_rows;    /* [2][L], the host's */
+    int32_t                 *routed_ids;    /* [front rows][K] of the routing's step in force */
+    uint64_t                *booked;        /* [steps] timed iterations of each step */
+    uint64_t                 rows;          /* front rows that are real */
+    uint64_t   group_rows, group_slots;     /* of the attention group, without / with padding */
+    uint64_t   kept;     /* rows from the sums on: all front rows, or those of the cp index */
+    uint64_t   group_at; /* where the group's rows begin among the kept ones, on the fallback */
+    k3_spans_t spans;
+    k3_wait_t *waits[K3_TRAFFIC_COUNT]; /* [R] */
+    k3_fault_t fault;
+    double     limit_s;    /* of a call, in force; 0: none */
+    uint64_t   timed_from; /* the first timed iteration, from 1; 0: warm-up */
+    double     setup_queue_pairs_us;
+    uint64_t   allocated_bytes; /* by this process when the region was ready, the block included;
                                  without the work space of the dense library */
-    bool          stand_in;        /* the component's experts are y = x * factor */
-    float        *factors;         /* [local experts] */
-    unsigned      pairs;           /* dispatches of an iteration that are booked */
-    struct k3_capture *capture;    /* what the experts get is kept (region/dump.h); NULL: not */
-    k3_sync_t         *sync;       /* iterations begin at a common start; NULL: behind a barrier */
-    double             late_us;    /* how much later this rank began the last one */
+    bool       stand_in;        /* the component's experts are y = x * factor */
+    float     *factors;         /* [local experts] */
+    unsigned   pairs;           /* dispatches of an iteration that are booked */
+    struct k3_capture *capture; /* what the experts get is kept (region/dump.h); NULL: not */
+    k3_sync_t         *sync;    /* iterations begin at a common start; NULL: behind a barrier */
+    double             late_us; /* how much later this rank began the last one */
 
-    /* Where the values of the last iteration lie; NULL: the component does not make them. */
+    /* Where the values of the last iteration lie, in memory of the compute (ids: the host's); NULL: the
+     * component does not make them. */
     uint16_t *x, *latent, *combined, *y, *restored;
     float    *logits, *gates;
     int32_t  *ids;
 } k3_region_t;
 
 typedef struct k3_region_options {
-    k3_fabric_t  *fabric;
-    bool          accounting;
-    unsigned      order_rounds;
-    k3_fault_t    fault;
-    double        call_timeout; /* 0: the profile's, where a rank is to die */
-    const char   *isa;
-    k3_weights_t *weights; /* filled, or reused when they fit; must outlive the region */
-    k3_sync_t    *sync;    /* NULL: a barrier before each iteration; must outlive the region */
+    k3_fabric_t         *fabric;
+    bool                 accounting;
+    unsigned             order_rounds;
+    k3_fault_t           fault;
+    double               call_timeout; /* 0: the profile's, where a rank is to die */
+    const char          *isa;
+    k3_weights_t        *weights; /* filled, or reused when they fit; must outlive the region */
+    k3_device_t         *device;  /* NULL: the processor */
+    const k3_gpu_t      *gpu;     /* its kernels */
+    k3_blas_t           *blas;    /* dense layers by a library; NULL: by plain kernels */
+    const k3_blas_ops_t *blas_ops;
+    bool                 events; /* phases of the device by its events */
+    k3_sync_t           *sync; /* NULL: a barrier before each iteration; must outlive the region */
 } k3_region_options_t;
 
 /* How long a call of this cell waits for a rank before it masks it or is trapped, in seconds; 0: for
  * ever. Upstream's limits are for GPUs that are alone on their machine: they are in force only where
  * a rank is to die or a limit is asked for. */
 double k3_region_limit(const k3_cell_t *cell, const k3_region_options_t *options);
+
+/* K3_ERR_UNSUPPORTED with the reason when the rows of this cell cannot lie on the device; NULL: the
+ * processor. */
+k3_status_t k3_region_check_device(const k3_cell_t *cell, const k3_device_t *device,
+                                   k3_error_t *err);
 
 /* Collective; all ranks leave with the same status. */
 k3_status_t k3_region_create(const k3_cell_t *cell, const k3_world_t *world,
@@ -100,6 +125,9 @@ void        k3_region_destroy(k3_region_t *region);
 
 /* Writes the inputs of an iteration, and puts its step of the routing in force; not timed. */
 void k3_region_fill(k3_region_t *region, uint64_t payload);
+
+/* The values of the last iteration for the host; from a device they are copied. */
+void k3_region_look(k3_region_t *region, k3_region_view_t *view);
 
 /* One iteration, begun by all ranks together; afterwards region->spans holds its times. */
 k3_status_t k3_region_run(k3_region_t *region, uint64_t payload, k3_error_t *err);

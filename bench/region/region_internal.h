@@ -15,6 +15,19 @@ void k3_region_reduce(k3_region_t *r);
 /* The rows of the attention group from y. */
 void k3_region_restore(k3_region_t *r);
 
+/* --- region_device.c -------------------------------------------------------------------------- */
+
+/* Where the host writes what a buffer is to hold, and the end of it. */
+void *k3_region_host_of(k3_region_t *r, k3_buffer_t buffer);
+void  k3_region_written(k3_region_t *r, k3_buffer_t buffer);
+
+/* --- region_events.c: phases in the device's own time ------------------------------------------- */
+
+k3_status_t k3_region_events_create(k3_region_t *r, k3_error_t *err);
+void        k3_region_events_destroy(k3_region_t *r);
+void        k3_region_events_begin(k3_region_t *r);
+void k3_region_events_end(k3_region_t *r); /* their times replace those of the host's clock */
+
 /* --- region_shared.c -------------------------------------------------------------------------- */
 
 /* Where the shared expert's output of `rows` rows lies. */

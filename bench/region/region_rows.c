@@ -15,7 +15,7 @@ static void attention_fast(k3_region_t *r)
     }
     k3_span_begin(&r->spans, K3_PHASE_ATTN_REDUCE_SCATTER);
     r->x = r->buffer[K3_BUF_X];
-    k3_reduce_scatter(&r->attn, r->kernels, partial, r->attn_share, r->buffer[K3_BUF_EXCHANGE],
+    k3_reduce_scatter(&r->attn, &r->compute, partial, r->attn_share, r->buffer[K3_BUF_EXCHANGE],
                       r->x);
     k3_span_end(&r->spans, K3_PHASE_ATTN_REDUCE_SCATTER);
 }
@@ -30,7 +30,7 @@ static void gather_context(k3_region_t *r)
 
     k3_span_begin(&r->spans, K3_PHASE_CP_GATHER);
     r->x = r->buffer[K3_BUF_X];
-    k3_all_gather(&r->cp, r->buffer[K3_BUF_PARTIAL], r->cp_share,
+    k3_all_gather(&r->cp, &r->compute, r->buffer[K3_BUF_PARTIAL], r->cp_share,
                   r->x + first * r->cell->model.hidden);
     k3_span_end(&r->spans, K3_PHASE_CP_GATHER);
 }
@@ -39,7 +39,7 @@ static void gather_data(k3_region_t *r, const uint16_t *own)
 {
     k3_span_begin(&r->spans, K3_PHASE_DP_GATHER);
     r->x = r->buffer[K3_BUF_X];
-    k3_all_gather(&r->all, own, r->row_share, r->x);
+    k3_all_gather(&r->all, &r->compute, own, r->row_share, r->x);
     k3_span_end(&r->spans, K3_PHASE_DP_GATHER);
 }
 
@@ -53,7 +53,7 @@ static void attention_fallback(k3_region_t *r)
 
     if (l->attn_tp > 1) {
         k3_span_begin(&r->spans, K3_PHASE_ATTN_ALL_REDUCE);
-        k3_all_reduce(&r->attn, r->kernels, partial, r->group_slots * h,
+        k3_all_reduce(&r->attn, &r->compute, partial, r->group_slots * h,
                       r->buffer[K3_BUF_EXCHANGE]);
         k3_span_end(&r->spans, K3_PHASE_ATTN_ALL_REDUCE);
     }
@@ -99,7 +99,7 @@ static void reduce_over(k3_region_t *r, const k3_group_t *group, uint64_t rows)
         return;
     }
     k3_span_begin(&r->spans, K3_PHASE_TP_ALL_REDUCE);
-    k3_all_reduce(group, r->kernels, r->combined + skip, n, r->buffer[K3_BUF_EXCHANGE]);
+    k3_all_reduce(group, &r->compute, r->combined + skip, n, r->buffer[K3_BUF_EXCHANGE]);
     k3_span_end(&r->spans, K3_PHASE_TP_ALL_REDUCE);
 }
 
@@ -139,7 +139,7 @@ static void reduce_context(k3_region_t *r)
         take_rows(r, own, r->combined, r->cell->model.latent, r->combined);
     }
     if (latent + shared > 0) {
-        k3_reduce_scatter(&r->cp, r->kernels, packed, r->sum_share, r->buffer[K3_BUF_EXCHANGE],
+        k3_reduce_scatter(&r->cp, &r->compute, packed, r->sum_share, r->buffer[K3_BUF_EXCHANGE],
                           r->combined + r->kept * (r->cell->model.latent - latent));
     }
     k3_span_end(&r->spans, K3_PHASE_CP_REDUCE_SCATTER);
@@ -166,12 +166,14 @@ void k3_region_restore(k3_region_t *r)
     if (r->cell->path.sp_moe) {
         k3_span_begin(&r->spans, K3_PHASE_ALL_GATHER);
         r->restored = r->buffer[K3_BUF_OUTPUT];
-        k3_all_gather(&r->attn, r->y, r->attn_share, r->restored);
+        k3_all_gather(&r->attn, &r->compute, r->y, r->attn_share, r->restored);
         k3_span_end(&r->spans, K3_PHASE_ALL_GATHER);
     } else if (!r->cell->path.fast && r->cell->layout.dp > 1) {
         k3_span_begin(&r->spans, K3_PHASE_DP_SCATTER);
         r->restored = r->buffer[K3_BUF_OUTPUT];
-        memcpy(r->restored, r->y + r->group_at * h, r->group_rows * h * sizeof(uint16_t));
+        r->compute.ops->copy(&r->compute, r->restored, r->y + r->group_at * h,
+                             r->group_rows * h * sizeof(uint16_t));
+        r->compute.ops->copies_done(&r->compute);
         k3_span_end(&r->spans, K3_PHASE_DP_SCATTER);
     }
 }

@@ -7,6 +7,42 @@
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
+/* Of the host whatever computes: who posts reads the ids, and work space belongs to the processor. */
+static bool is_of_host(int buffer)
+{
+    return buffer == K3_BUF_IDS || buffer == K3_BUF_EXPERT_WORK;
+}
+
+/* What the collectives read and write. */
+static bool is_transported(int buffer)
+{
+    return buffer == K3_BUF_PARTIAL || buffer == K3_BUF_EXCHANGE || buffer == K3_BUF_X ||
+           buffer == K3_BUF_COMBINED || buffer == K3_BUF_ROUTED || buffer == K3_BUF_OUTPUT;
+}
+
+/* What the host writes in front of an iteration or reads behind it. */
+static bool is_mirrored(int buffer)
+{
+    return buffer != K3_BUF_EXCHANGE && buffer != K3_BUF_NORMED && buffer != K3_BUF_SHARED_MID &&
+           buffer != K3_BUF_SHARED && buffer != K3_BUF_PACKED;
+}
+
+static k3_status_t alloc_buffer(k3_region_t *r, int b, uint64_t bytes, k3_error_t *err)
+{
+    const char *name = k3_buffer_names[b];
+
+    r->buffer_bytes[b] = bytes;
+    if (is_of_host(b)) {
+        return k3_alloc(name, bytes, 1, &r->buffer[b], err);
+    }
+    if (k3_compute_alloc(&r->compute, name, bytes, 1, is_transported(b), &r->buffer[b], err) ==
+            K3_OK &&
+        r->compute.device != NULL && is_mirrored(b)) {
+        k3_alloc(name, bytes, 1, &r->mirror[b], err);
+    }
+    return err->status;
+}
+
 static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
 {
     k3_memory_t memory;
@@ -15,8 +51,7 @@ static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
     k3_memory_plan(r->cell, (uint32_t)r->world->rank, &memory);
     for (int b = 0; b < K3_BUF_COUNT; b++) {
         /* Dense layers bring their own work space. */
-        if (b != K3_BUF_DENSE_WORK &&
-            k3_alloc(k3_buffer_names[b], memory.buffer[b], 1, &r->buffer[b], err) != K3_OK) {
+        if (b != K3_BUF_DENSE_WORK && alloc_buffer(r, b, memory.buffer[b], err) != K3_OK) {
             return err->status;
         }
     }
@@ -36,7 +71,7 @@ static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
     r->ids = r->buffer[K3_BUF_IDS];
     r->gates = r->buffer[K3_BUF_GATES];
     r->combined = r->buffer[K3_BUF_COMBINED];
-    return K3_OK;
+    return k3_alloc("spare rows", 2, r->cell->model.latent * sizeof(uint16_t), &r->spare_rows, err);
 }
 
 static void fill_shares(k3_region_t *r)
@@ -157,11 +192,48 @@ double k3_region_limit(const k3_cell_t *cell, const k3_region_options_t *options
     return options->fault.dead_count > 0 ? cell->profile->timeout_s : 0.0;
 }
 
+/* --- what computes ------------------------------------------------------------------------------ */
+
+/* Whether rows go through collectives of MPI. */
+static bool collects(const k3_cell_t *cell)
+{
+    return cell->component == K3_COMPONENT_REGION &&
+           (cell->path.sp_moe || (!cell->path.fast && cell->layout.tp > 1) ||
+            cell->shared == K3_SHARED_SHARDED);
+}
+
+/* What the region itself cannot do there yet. */
+k3_status_t k3_region_check_device(const k3_cell_t *cell, const k3_device_t *device,
+                                   k3_error_t *err)
+{
+    const char *why = NULL;
+
+    if (device == NULL) {
+        return K3_OK;
+    }
+    if (k3_splits_context(cell)) {
+        why = "rows of context-parallel groups are packed by the processor (--cp 1)";
+    } else if (cell->component == K3_COMPONENT_CHAIN || cell->component == K3_COMPONENT_CONTROL) {
+        why = "this component repeats parts of the region in one iteration (--component pair)";
+    } else if (collects(cell) && !device->mpi_reaches) {
+        why = "MPI here takes no addresses of its memory (--staged on, or dp = tp)";
+    }
+    if (why != NULL) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s on a device: %s", cell->profile->name, why);
+    }
+    return k3_engine_check_device(cell, err);
+}
+
 /* --- engine ---------------------------------------------------------------------------------- */
 
+/* On a device beside what follows, until the sum waits for it. */
 static void run_shared(void *region)
 {
-    k3_region_shared(region);
+    k3_region_t *r = region;
+
+    r->compute.ops->fork(&r->compute);
+    k3_region_shared(r);
+    r->compute.ops->leave(&r->compute);
 }
 
 static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *options,
@@ -174,6 +246,7 @@ static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *opti
           .world = r->world,
           .fabric = options->fabric,
           .kernels = r->kernels,
+          .compute = &r->compute,
           .spans = &r->spans,
           .waits = {r->waits[0], r->waits[1], r->waits[2]},
           .accounting = options->accounting,
@@ -202,20 +275,58 @@ static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *opti
     return err->status;
 }
 
+static k3_status_t create_compute(k3_region_t *r, const k3_region_options_t *options,
+                                  k3_error_t *err)
+{
+    const k3_compute_config_t config = {.cell = r->cell,
+                                        .rank = (uint32_t)r->world->rank,
+                                        .kernels = r->kernels,
+                                        .device = options->device,
+                                        .gpu = options->gpu,
+                                        .blas = options->blas,
+                                        .blas_ops = options->blas_ops};
+
+    r->times_kernels = options->events;
+    r->weights->device = options->device;
+    return k3_compute_create(&config, &r->compute, err);
+}
+
+static void weights_of(const void *weights, uint32_t local, k3_expert_weights_t *expert)
+{
+    k3_weights_expert(weights, local, expert);
+}
+
+static void fill_experts(k3_region_t *r)
+{
+    r->compute.work = r->buffer[K3_BUF_EXPERT_WORK];
+    r->compute.experts = (k3_expert_model_t){
+        .shape = r->weights->shape,
+        .recipe = &r->cell->runner->recipe,
+        .stand_in = r->stand_in,
+        .factors = r->factors,
+        .weights = weights_of,
+        .arg = r->weights,
+        .block = r->weights->device_block,
+        .pitch = r->weights->pitch,
+    };
+    r->compute.experts.shape.latent = r->cell->model.latent;
+}
+
 static k3_status_t setup_local(k3_region_t *r, const k3_region_options_t *options, k3_error_t *err)
 {
     r->kernels = k3_kernels_cpu(options->isa);
     if (r->kernels == NULL) {
         return k3_fail(err, K3_ERR_USAGE, "isa %s is not usable on this processor", options->isa);
     }
-    if (alloc_buffers(r, err) != K3_OK || alloc_routing(r, err) != K3_OK ||
-        fill_factors(r, err) != K3_OK ||
+    if (create_compute(r, options, err) != K3_OK || alloc_buffers(r, err) != K3_OK ||
+        alloc_routing(r, err) != K3_OK || fill_factors(r, err) != K3_OK ||
         k3_weights_ensure(r->cell, (uint32_t)r->world->rank, r->weights, err) != K3_OK) {
         return err->status;
     }
+    fill_experts(r);
     fill_shares(r);
     fill_context(r);
-    return K3_OK;
+    return k3_region_events_create(r, err);
 }
 
 static k3_status_t create_groups(k3_region_t *r, k3_error_t *err)
@@ -286,8 +397,16 @@ void k3_region_destroy(k3_region_t *r)
         k3_free(r->waits[t]);
     }
     for (int b = 0; b < K3_BUF_COUNT; b++) {
-        k3_free(r->buffer[b]);
+        k3_free(r->mirror[b]);
+        if (is_of_host(b)) {
+            k3_free(r->buffer[b]);
+        } else {
+            k3_compute_free(&r->compute, r->buffer[b]);
+        }
     }
+    k3_free(r->spare_rows);
+    k3_region_events_destroy(r);
+    k3_compute_destroy(&r->compute);
     memset(r, 0, sizeof(*r));
     r->attn.comm = r->all.comm = r->cp.comm = r->same_cp.comm = MPI_COMM_NULL;
 }
@@ -300,7 +419,7 @@ static void fill_partial(k3_region_t *r, uint64_t payload)
     uint32_t           rank = (uint32_t)r->world->rank;
     uint64_t           h = r->cell->model.hidden;
     uint64_t           first = l->first_row[k3_layout_group_first(l, rank)];
-    uint16_t          *partial = r->buffer[K3_BUF_PARTIAL];
+    uint16_t          *partial = k3_region_host_of(r, K3_BUF_PARTIAL);
     k3_source_t        source = k3_cell_source(r->cell);
 
     for (uint64_t i = 0; i < r->group_rows; i++) {
@@ -308,26 +427,32 @@ static void fill_partial(k3_region_t *r, uint64_t payload)
                           partial + i * h);
     }
     memset(partial + r->group_rows * h, 0, (r->group_slots - r->group_rows) * h * sizeof(uint16_t));
+    k3_region_written(r, K3_BUF_PARTIAL);
 }
 
 /* Without the front the latent rows come straight from the generator, as rows of width L, and the
  * weights fall with k and sum to one. */
 static void fill_latent(k3_region_t *r, uint64_t payload)
 {
-    k3_model_t latent = r->cell->model;
-    uint32_t   topk = latent.topk, width = latent.latent;
-    uint64_t   first, count;
+    k3_model_t  latent = r->cell->model;
+    uint32_t    topk = latent.topk, width = latent.latent;
+    k3_buffer_t buffer = latent.latent_step ? K3_BUF_LATENT : K3_BUF_X;
+    uint16_t   *values = k3_region_host_of(r, buffer);
+    float      *gates = k3_region_host_of(r, K3_BUF_GATES);
+    uint64_t    first, count;
 
     latent.hidden = width;
-    r->latent = r->buffer[latent.latent_step ? K3_BUF_LATENT : K3_BUF_X];
+    r->latent = r->buffer[buffer];
     k3_cell_dispatched(r->cell, (uint32_t)r->world->rank, &first, &count);
     for (uint64_t i = 0; i < r->rows; i++) {
-        k3_input_partial(&latent, r->cell->seed, payload, first + i, 0, 1, r->latent + i * width);
+        k3_input_partial(&latent, r->cell->seed, payload, first + i, 0, 1, values + i * width);
         for (uint32_t k = 0; k < topk; k++) {
-            r->gates[i * topk + k] = (float)(2.0 * (topk - k) / ((double)topk * (topk + 1)));
+            gates[i * topk + k] = (float)(2.0 * (topk - k) / ((double)topk * (topk + 1)));
         }
     }
     memcpy(r->ids, r->routed_ids, r->rows * topk * sizeof(int32_t));
+    k3_region_written(r, buffer);
+    k3_region_written(r, K3_BUF_GATES);
 }
 
 void k3_region_fill(k3_region_t *r, uint64_t payload)

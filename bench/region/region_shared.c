@@ -1,7 +1,5 @@
 /* The shared expert: whole on the rank's own rows, over the attention group, or a slice of it on
  * all rows. */
-#include <string.h>
-
 #include "bench/plan/shared.h"
 #include "bench/region/region_internal.h"
 
@@ -16,6 +14,7 @@ uint16_t *k3_region_shared_out(const k3_region_t *r, uint64_t rows)
 static void run_slice(k3_region_t *r, const uint16_t *x, uint64_t n, uint16_t *out)
 {
     const k3_weights_t *w = r->weights;
+    k3_compute_t       *c = &r->compute;
     uint32_t            begin, end, width;
     uint16_t           *gate = r->buffer[K3_BUF_SHARED_MID];
 
@@ -23,13 +22,13 @@ static void run_slice(k3_region_t *r, const uint16_t *x, uint64_t n, uint16_t *o
     width = end - begin;
     k3_span_begin(&r->spans, K3_PHASE_SHARED_EXPERT);
     if (width > 0) {
-        k3_dense_run(w->shared_gate, x, n, NULL, gate);
-        k3_dense_run(w->shared_up, x, n, NULL, gate + n * width);
-        r->kernels->activate(r->cell->model.activation, gate, gate + n * width, n * width,
-                             gate + 2 * n * width);
-        k3_dense_run(w->shared_down, gate + 2 * n * width, n, NULL, out);
+        c->ops->dense(c, &w->shared_gate, x, n, NULL, gate);
+        c->ops->dense(c, &w->shared_up, x, n, NULL, gate + n * width);
+        c->ops->activate(c, r->cell->model.activation, gate, gate + n * width, n * width,
+                         gate + 2 * n * width);
+        c->ops->dense(c, &w->shared_down, gate + 2 * n * width, n, NULL, out);
     } else {
-        memset(out, 0, n * r->cell->model.hidden * sizeof(uint16_t));
+        c->ops->zero(c, out, n * r->cell->model.hidden * sizeof(uint16_t));
     }
     k3_span_end(&r->spans, K3_PHASE_SHARED_EXPERT);
 }
@@ -42,11 +41,11 @@ static void run_sharded(k3_region_t *r)
     uint16_t *rows = r->buffer[K3_BUF_PARTIAL], *sums = r->buffer[K3_BUF_OUTPUT];
 
     k3_span_begin(&r->spans, K3_PHASE_SHARED_GATHER);
-    k3_all_gather(&r->attn, r->x, r->attn_share, rows);
+    k3_all_gather(&r->attn, &r->compute, r->x, r->attn_share, rows);
     k3_span_end(&r->spans, K3_PHASE_SHARED_GATHER);
     run_slice(r, rows, r->group_slots, sums);
     k3_span_begin(&r->spans, K3_PHASE_SHARED_REDUCE_SCATTER);
-    k3_reduce_scatter(&r->attn, r->kernels, sums, r->attn_share, r->buffer[K3_BUF_EXCHANGE],
+    k3_reduce_scatter(&r->attn, &r->compute, sums, r->attn_share, r->buffer[K3_BUF_EXCHANGE],
                       r->buffer[K3_BUF_SHARED]);
     k3_span_end(&r->spans, K3_PHASE_SHARED_REDUCE_SCATTER);
 }

@@ -7,7 +7,7 @@
 #include "harness/base/memory.h"
 #include "harness/mpi/watchdog.h"
 
-k3_status_t k3_verify_open(const k3_region_t *region, bool on, k3_verify_t *v, k3_error_t *err)
+k3_status_t k3_verify_open(k3_region_t *region, bool on, k3_verify_t *v, k3_error_t *err)
 {
     const k3_layout_t *l = &region->cell->layout;
     uint32_t           rank = (uint32_t)region->world->rank;
@@ -93,16 +93,17 @@ static void view_row(const k3_verify_t *v, uint64_t i, uint64_t payload, k3_meas
     *row = (k3_measured_row_t){
         .row = first + i,
         .payload = payload,
-        .x = whole ? r->x + at * m->hidden : NULL,
-        .logits = whole ? r->logits + at * m->experts : NULL,
-        .ids = r->ids + at * m->topk,
-        .served = served_ids(v, i, r->ids + at * m->topk),
-        .weights = r->gates + at * m->topk,
-        .latent = r->latent + at * m->latent,
+        .x = whole ? v->view.x + at * m->hidden : NULL,
+        .logits = whole ? v->view.logits + at * m->experts : NULL,
+        .ids = v->view.ids + at * m->topk,
+        .served = served_ids(v, i, v->view.ids + at * m->topk),
+        .weights = v->view.gates + at * m->topk,
+        .latent = v->view.latent + at * m->latent,
         /* Partial sums are not looked at: only the whole region reduces them. */
-        .combined =
-            whole || r->cell->profile->combine_complete ? r->combined + kept * m->latent : NULL,
-        .output = whole ? r->y + kept * m->hidden : NULL,
+        .combined = whole || r->cell->profile->combine_complete
+                        ? v->view.combined + kept * m->latent
+                        : NULL,
+        .output = whole ? v->view.y + kept * m->hidden : NULL,
     };
 }
 
@@ -146,12 +147,12 @@ static void check_restored(k3_verify_t *v, uint64_t payload)
         v->at[a] = (int)(l->first_row[first + a] - l->first_row[first]);
     }
     for (uint64_t i = 0; i < l->rows[rank]; i++) {
-        v->hashes[own + i] = hash_row(r->y + (at + i) * h, h);
+        v->hashes[own + i] = hash_row(v->view.y + (at + i) * h, h);
     }
     MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_UINT64_T, v->hashes, v->counts, v->at, MPI_UINT64_T,
                    r->attn.comm);
     for (uint64_t i = 0; i < r->group_rows; i++) {
-        if (v->hashes[i] != hash_row(r->restored + i * h, h)) {
+        if (v->hashes[i] != hash_row(v->view.restored + i * h, h)) {
             note_restored(v, l->first_row[first] + i, payload);
         }
     }
@@ -162,6 +163,7 @@ void k3_verify_all(k3_verify_t *v, uint64_t payload)
     uint64_t n = rows_to_check(v);
 
     k3_watchdog_tick("check", payload);
+    k3_region_look(v->region, &v->view);
     for (uint64_t i = 0; i < n; i++) {
         view_row(v, i, payload, &v->rows[i]);
     }
@@ -179,6 +181,7 @@ void k3_verify_one(k3_verify_t *v, uint64_t payload, uint64_t turn)
 
     k3_watchdog_tick("check", payload);
     if (n > 0) {
+        k3_region_look(v->region, &v->view);
         view_row(v, turn % n, payload, &v->rows[0]);
         k3_oracle_check(v->oracle, &v->rows[0], &v->check);
     }

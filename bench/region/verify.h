@@ -7,7 +7,8 @@
 #include "bench/region/region.h"
 
 typedef struct k3_verify {
-    const k3_region_t *region;
+    k3_region_t       *region;
+    k3_region_view_t   view;   /* of the iteration looked at */
     k3_oracle_t       *oracle; /* NULL: closed or switched off */
     k3_measured_row_t *rows;
     int32_t           *served; /* [rows][K] */
@@ -16,8 +17,7 @@ typedef struct k3_verify {
     k3_check_t         check; /* of this rank */
 } k3_verify_t;
 
-k3_status_t k3_verify_open(const k3_region_t *region, bool on, k3_verify_t *verify,
-                           k3_error_t *err);
+k3_status_t k3_verify_open(k3_region_t *region, bool on, k3_verify_t *verify, k3_error_t *err);
 void        k3_verify_close(k3_verify_t *verify);
 
 /* Collective: all rows of the last iteration. */

@@ -12,17 +12,21 @@
 
 void k3_weights_destroy(k3_weights_t *w)
 {
-    k3_dense_t *dense[] = {w->gate, w->down, w->up, w->shared_gate, w->shared_up, w->shared_down};
+    k3_dense_t  *dense[] = {w->gate.host,        w->down.host,      w->up.host,
+                            w->shared_gate.host, w->shared_up.host, w->shared_down.host};
+    k3_device_t *device = w->device;
 
     for (size_t i = 0; i < sizeof(dense) / sizeof(dense[0]); i++) {
         k3_dense_destroy(dense[i]);
     }
+    k3_weights_drop(w);
     for (int t = 0; t < K3_TENSOR_COUNT; t++) {
         k3_free(w->copy[t]);
     }
     k3_free(w->bias);
     k3_free(w->block);
     memset(w, 0, sizeof(*w));
+    w->device = device;
 }
 
 /* --- experts --------------------------------------------------------------------------------- */
@@ -118,6 +122,7 @@ static k3_status_t fill_tensor(const k3_cell_t *cell, uint32_t rank, k3_tensor_t
     uint64_t         columns = part.column_end - part.column_begin;
 
     w->tensor[tensor] = k3_tensor_in_place(cell, tensor, part);
+    w->tensor_bytes[tensor] = (part.row_end - part.row_begin) * columns * sizeof(uint16_t);
     if (w->tensor[tensor] != NULL) {
         return K3_OK;
     }
@@ -135,10 +140,14 @@ static k3_status_t fill_tensor(const k3_cell_t *cell, uint32_t rank, k3_tensor_t
 }
 
 static k3_status_t prepare(const k3_weights_t *w, k3_tensor_t tensor, uint64_t n, uint64_t k,
-                           uint64_t rows, k3_dense_t **dense, k3_error_t *err)
+                           uint64_t rows, k3_layer_t *layer, k3_error_t *err)
 {
-    *dense = k3_dense_create(w->tensor[tensor], n, k, rows);
-    if (*dense == NULL) {
+    *layer = (k3_layer_t){.n = (uint32_t)n, .k = (uint32_t)k};
+    if (w->device != NULL) {
+        return K3_OK;
+    }
+    layer->host = k3_dense_create(w->tensor[tensor], n, k, rows);
+    if (layer->host == NULL) {
         return k3_fail(err, K3_ERR_ENV, "%s refused a dense layer of %llu x %llu for %llu rows",
                        k3_dense_library(), (unsigned long long)n, (unsigned long long)k,
                        (unsigned long long)rows);
@@ -153,6 +162,7 @@ static k3_status_t fill_front(const k3_cell_t *cell, uint32_t rank, k3_weights_t
     k3_source_t       source = k3_cell_source(cell);
     uint64_t          rows = k3_front_rows(cell, rank);
 
+    w->experts_of_gate = m->experts;
     if (k3_alloc("router bias", m->experts, sizeof(float), &w->bias, err) != K3_OK ||
         fill_tensor(cell, rank, K3_TENSOR_GATE, w, err) != K3_OK ||
         prepare(w, K3_TENSOR_GATE, m->experts, m->hidden, rows, &w->gate, err) != K3_OK) {
@@ -238,9 +248,14 @@ k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t
     }
     if ((k3_needs_experts(cell) && fill_experts(cell, rank, weights, err) != K3_OK) ||
         (k3_needs_dense(cell) && (fill_front(cell, rank, weights, err) != K3_OK ||
-                                  fill_shared(cell, rank, weights, err) != K3_OK))) {
+                                  fill_shared(cell, rank, weights, err) != K3_OK)) ||
+        (weights->device != NULL && k3_weights_upload(weights, err) != K3_OK)) {
         k3_weights_destroy(weights);
         return err->status;
+    }
+    if (weights->device == NULL) {
+        weights->route_bias = weights->bias;
+        weights->norm_gain = weights->tensor[K3_TENSOR_LATENT_NORM];
     }
     k3_memory_plan(cell, rank, &memory);
     weights->bytes = memory.expert_weights + memory.shared_expert + memory.dense_weights +

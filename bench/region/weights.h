@@ -4,6 +4,7 @@
 #ifndef K3_REGION_WEIGHTS_H
 #define K3_REGION_WEIGHTS_H
 
+#include "bench/engines/compute.h"
 #include "bench/plan/cell.h"
 #include "kernels/kernels.h"
 
@@ -20,19 +21,31 @@ typedef struct k3_weights {
     uint64_t               pitch;      /* bytes of one */
     const uint16_t        *tensor[K3_TENSOR_COUNT]; /* NULL: not needed by this cell */
     uint16_t              *copy[K3_TENSOR_COUNT];   /* owned; NULL: in place */
-    float                 *bias;                    /* [E] */
-    k3_dense_t            *gate, *down, *up, *shared_gate, *shared_up, *shared_down;
+    uint64_t               tensor_bytes[K3_TENSOR_COUNT];
+    float                 *bias;            /* [E] */
+    uint32_t               experts_of_gate; /* E; 0: no gate */
+    k3_layer_t             gate, down, up, shared_gate, shared_up, shared_down;
+    const float           *route_bias; /* these two: memory of what computes */
+    const uint16_t        *norm_gain;
+    k3_device_t           *device; /* set by the caller; NULL: the processor computes */
+    uint8_t               *device_block;
+    uint16_t              *device_tensor[K3_TENSOR_COUNT];
+    float                 *device_bias;
     double                 fill_us; /* time of the filling */
 } k3_weights_t;
 
 /* Weights outlive a cell: the next one with the same model, seed and placement finds them ready.
  * `ensure` makes *weights those of the cell, `release` frees them unless they already are (so that
- * the memory of a new cell is judged without the old one's). An empty object is all zero. On
- * failure it is empty. */
+ * the memory of a new cell is judged without the old one's). An empty object is all zero but for the
+ * device. On failure it is empty. For a device they are copied there; the host keeps its own. */
 k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights,
                               k3_error_t *err);
 void        k3_weights_release(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights);
 void        k3_weights_destroy(k3_weights_t *weights);
+
+/* weights_device.c: what `ensure` filled goes to the device; and back to nothing. */
+k3_status_t k3_weights_upload(k3_weights_t *weights, k3_error_t *err);
+void        k3_weights_drop(k3_weights_t *weights);
 
 void k3_weights_expert(const k3_weights_t *weights, uint32_t local_expert,
                        k3_expert_weights_t *expert);

@@ -14,6 +14,7 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, NAMES_MAX = 64, NAME_SIZE = 96 };
 typedef struct gpu_names {
     int  count; /* -1: the library is not there or does not start */
     char name[NAMES_MAX][NAME_SIZE];
+    char state[NAMES_MAX][NAME_SIZE]; /* clock and power now; "": the library does not say */
 } gpu_names_t;
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -25,6 +26,38 @@ static bool find_function(void *library, const char *name, void *function)
 
     memcpy(function, &address, sizeof(address));
     return address != NULL;
+}
+
+/* Clock of the processors now and at most, power now and its limit, as far as the library says. */
+static void nvml_state(void *library, void *device, char text[NAME_SIZE])
+{
+    enum { CLOCK_SM = 1 };
+    int (*clock)(void *, int, unsigned *), (*most)(void *, int, unsigned *);
+    int (*power)(void *, unsigned *), (*limit)(void *, unsigned *);
+    unsigned mhz = 0, most_mhz = 0, mw = 0, limit_mw = 0;
+
+    if (find_function(library, "nvmlDeviceGetClockInfo", &clock) &&
+        find_function(library, "nvmlDeviceGetMaxClockInfo", &most) &&
+        find_function(library, "nvmlDeviceGetPowerUsage", &power) &&
+        find_function(library, "nvmlDeviceGetEnforcedPowerLimit", &limit) &&
+        clock(device, CLOCK_SM, &mhz) == 0 && most(device, CLOCK_SM, &most_mhz) == 0 &&
+        power(device, &mw) == 0 && limit(device, &limit_mw) == 0) {
+        snprintf(text, NAME_SIZE, "%u of %u MHz, %u of %u W", mhz, most_mhz, mw / 1000,
+                 limit_mw / 1000);
+    }
+}
+
+static void rocm_state(void *library, uint32_t device, char text[NAME_SIZE])
+{
+    int (*power)(uint32_t, uint32_t, uint64_t *), (*cap)(uint32_t, uint32_t, uint64_t *);
+    uint64_t uw = 0, cap_uw = 0;
+
+    if (find_function(library, "rsmi_dev_power_ave_get", &power) &&
+        find_function(library, "rsmi_dev_power_cap_get", &cap) && power(device, 0, &uw) == 0 &&
+        cap(device, 0, &cap_uw) == 0) {
+        snprintf(text, NAME_SIZE, "%llu of %llu W", (unsigned long long)(uw / 1000000),
+                 (unsigned long long)(cap_uw / 1000000));
+    }
 }
 
 static void nvml_names(gpu_names_t *names)
@@ -50,6 +83,8 @@ static void nvml_names(gpu_names_t *names)
 
                 if (handle(i, &device) != 0 || name(device, names->name[i], NAME_SIZE) != 0) {
                     snprintf(names->name[i], NAME_SIZE, "unknown");
+                } else {
+                    nvml_state(library, device, names->state[i]);
                 }
                 names->count++;
             }
@@ -84,6 +119,7 @@ static void rocm_names(gpu_names_t *names)
                 if (name(i, names->name[i], NAME_SIZE) != 0) {
                     snprintf(names->name[i], NAME_SIZE, "unknown");
                 }
+                rocm_state(library, i, names->state[i]);
                 names->count++;
             }
         }
@@ -155,6 +191,14 @@ static void name_gpus(k3_findings_t *out, const char *vendor, const char *librar
         k3_advise(line, K3_LEVEL_WARN,
                   "a GPU of the bus is missing in the driver (or is not given to this container): "
                   "see the kernel log");
+    }
+    for (int i = 0; i < names->count; i++) {
+        char subject[32];
+
+        if (names->state[i][0] != '\0') {
+            snprintf(subject, sizeof(subject), "%s %d", vendor, i);
+            k3_find(out, "gpu", subject, "%s", names->state[i])->varies = true;
+        }
     }
     for (int i = 1; i < names->count; i++) {
         if (strcmp(names->name[i], names->name[0]) != 0) {

@@ -84,6 +84,19 @@ static ucs_status_t open_context(k3_fabric_t *fabric)
     return status;
 }
 
+bool k3_fabric_reaches(const k3_fabric_t *fabric, k3_memory_type_t type)
+{
+    static const ucs_memory_type_t types[] = {
+        [K3_MEMORY_HOST] = UCS_MEMORY_TYPE_HOST,
+        [K3_MEMORY_CUDA] = UCS_MEMORY_TYPE_CUDA,
+        [K3_MEMORY_ROCM] = UCS_MEMORY_TYPE_ROCM,
+    };
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+
+    return ucp_context_query(fabric->context, &attr) == UCS_OK &&
+           (attr.memory_types & UCS_BIT(types[type])) != 0;
+}
+
 k3_status_t k3_fabric_open(const k3_world_t *world, k3_fabric_t **fabric_p, k3_error_t *err)
 {
     k3_error_t   fault = K3_ERROR_INIT;

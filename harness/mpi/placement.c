@@ -100,6 +100,25 @@ static int nearness(hwloc_topology_t topology, hwloc_obj_t device, hwloc_obj_t a
     return hwloc_bitmap_intersects(home->cpuset, cpus) ? levels_above(home) : 0;
 }
 
+int k3_topology_accelerator_at(hwloc_topology_t topology, const char *bus)
+{
+    hwloc_obj_t at = hwloc_get_pcidev_by_busidstring(topology, bus);
+
+    for (int i = 0; at != NULL && i < k3_topology_accelerators(topology); i++) {
+        if (k3_topology_accelerator(topology, i) == at) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int k3_topology_nearness(hwloc_topology_t topology, const char *bus, hwloc_const_cpuset_t cpus)
+{
+    hwloc_obj_t at = hwloc_get_pcidev_by_busidstring(topology, bus);
+
+    return at != NULL ? nearness(topology, at, NULL, cpus) : 0;
+}
+
 /* --- network devices ------------------------------------------------------------------------- */
 
 /* The first port that is not known to be down (IB calls an active port 4); 0: none. */

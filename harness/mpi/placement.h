@@ -16,6 +16,12 @@ hwloc_topology_t k3_topology_load(const char *xml, const char *synthetic);
 int         k3_topology_accelerators(hwloc_topology_t topology);
 hwloc_obj_t k3_topology_accelerator(hwloc_topology_t topology, int index);
 
+/* Which of them lies there on the bus ("0000:17:00.0"); -1: none. */
+int k3_topology_accelerator_at(hwloc_topology_t topology, const char *bus);
+
+/* How near what lies there on the bus is to the cores; more is nearer, 0 also for what hwloc does not know. */
+int k3_topology_nearness(hwloc_topology_t topology, const char *bus, hwloc_const_cpuset_t cpus);
+
 /* The RDMA device nearest to accelerator `accelerator` (-1: to `cpus`), as UCX names it ("mlx5_0:1"):
  * the one with the deepest common ancestor. Of several equally near ones local rank r gets number
  * r modulo their count, in PCI order. Devices whose port is known to be down are left out. False: there is

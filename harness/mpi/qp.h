@@ -8,6 +8,10 @@
  * Memory is symmetric: every rank registers one block of the same size and addresses the memory of
  * a peer by offset. The block is zeroed.
  *
+ * Rows may lie in a second symmetric block in the memory of a device: puts then go there, while signals
+ * stay in the first block, which the host polls. Peers are not mapped then (p2p is off), what a rank puts
+ * to itself is handed to config.copy.
+ *
  * Order. A put and a following signal of the same QP arrive in that order: for mapped memory by a
  * release store, through UCX by a worker fence or, where the self-test saw the fence fail, by a
  * flush of the lane. What that costs is part of the signal's time. Puts among themselves are not
@@ -27,6 +31,7 @@
 
 #include "harness/base/stats.h"
 #include "harness/base/status.h"
+#include "harness/device/device.h"
 #include "harness/mpi/world.h"
 
 /* --- the fabric: UCX context and what a launch knows about it -------------------------------- */
@@ -36,6 +41,9 @@ typedef struct k3_fabric k3_fabric_t;
 /* Collective. Opens UCX; K3_ERR_ENV with the UCX error when no usable transport is there. */
 k3_status_t k3_fabric_open(const k3_world_t *world, k3_fabric_t **fabric_p, k3_error_t *err);
 void        k3_fabric_close(k3_fabric_t *fabric);
+
+/* Whether the loaded UCX takes addresses of that memory. */
+bool k3_fabric_reaches(const k3_fabric_t *fabric, k3_memory_type_t type);
 
 const char *k3_fabric_version_compiled(void); /* "1.13": the headers name no more than the API */
 const char *k3_fabric_version_loaded(void);   /* "1.13.1" */
@@ -63,6 +71,11 @@ typedef struct k3_qps_config {
     unsigned   slow_qp;   /*   times as long; slow_peer -1: off */
     bool       slow_network; /* ... and those on all lanes to other nodes */
     double     slow_factor;
+
+    k3_device_t *device;     /* of the block for rows; NULL: rows lie in the one block */
+    uint64_t     rows_bytes; /* of that block; the same on all ranks (checked) */
+    void (*copy)(void *arg, void *to, const void *from, uint64_t bytes);
+    void *copy_arg;
 } k3_qps_config_t;
 
 typedef struct k3_qps k3_qps_t;
@@ -73,7 +86,8 @@ k3_status_t k3_qps_create(k3_fabric_t *fabric, const k3_qps_config_t *config, k3
 /* Collective. */
 void k3_qps_destroy(k3_qps_t *qps);
 
-void          *k3_qps_memory(k3_qps_t *qps);      /* own block */
+void          *k3_qps_memory(k3_qps_t *qps); /* own block */
+void          *k3_qps_rows(k3_qps_t *qps);   /* where puts go: own block, or that of the device */
 uint64_t       k3_qps_bytes(const k3_qps_t *qps); /* its size */
 void          *k3_qps_mapped(k3_qps_t *qps,
                              int peer); /* the peer's block for plain stores (self and p2p), else NULL */

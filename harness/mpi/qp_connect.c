@@ -10,10 +10,10 @@
 
 enum { BATCH = 512 };
 
-/* What a rank tells all others; address and key follow in a second exchange. */
+/* What a rank tells all others; address and keys follow in a second exchange. */
 typedef struct card {
-    uint64_t memory;
-    int      address_bytes, key_bytes;
+    uint64_t memory, rows;
+    int      address_bytes, key_bytes, rows_key_bytes; /* rows: 0 where they lie in the one block */
 } card_t;
 
 typedef struct directory {
@@ -47,6 +47,11 @@ static const void *key_in(const directory_t *directory, int rank)
            padded(directory->cards[rank].address_bytes);
 }
 
+static const void *rows_key_in(const directory_t *directory, int rank)
+{
+    return (const char *)key_in(directory, rank) + padded(directory->cards[rank].key_bytes);
+}
+
 /* --- exchange -------------------------------------------------------------------------------- */
 
 static k3_status_t directory_place(directory_t *directory, int size, k3_error_t *err)
@@ -56,7 +61,8 @@ static k3_status_t directory_place(directory_t *directory, int size, k3_error_t 
     for (int r = 0; r < size; r++) {
         const card_t *card = &directory->cards[r];
 
-        directory->counts[r] = padded(card->address_bytes) + padded(card->key_bytes);
+        directory->counts[r] =
+            padded(card->address_bytes) + padded(card->key_bytes) + padded(card->rows_key_bytes);
         directory->offsets[r] = total;
         if (__builtin_add_overflow(total, directory->counts[r], &total)) {
             return k3_fail(err, K3_ERR_ENV, "addresses of %d ranks exceed 2 GiB", size);
@@ -65,14 +71,26 @@ static k3_status_t directory_place(directory_t *directory, int size, k3_error_t 
     return k3_alloc("addresses of the ranks", (uint64_t)total, 1, &directory->blobs, err);
 }
 
-static k3_status_t exchange(const k3_qps_t *qps, const ucp_address_t *address, size_t address_bytes,
-                            const void *key, size_t key_bytes, directory_t *directory,
+/* What this rank brings; `bytes` are those of address, key and key of the rows. */
+typedef struct own_parts {
+    ucp_address_t *address;
+    void          *key, *rows_key;
+    size_t         address_bytes, key_bytes, rows_key_bytes;
+} own_parts_t;
+
+static k3_status_t exchange(const k3_qps_t *qps, const own_parts_t *parts, directory_t *directory,
                             k3_error_t *err)
 {
     const k3_world_t *world = qps->world;
     uint64_t          n = (uint64_t)world->size;
-    card_t            own = {(uintptr_t)qps->memory, (int)address_bytes, (int)key_bytes};
-    char             *mine;
+    card_t            own = {
+                   .memory = (uintptr_t)qps->memory,
+                   .rows = (uintptr_t)qps->rows.memory + (uintptr_t)qps->rows.shift,
+                   .address_bytes = (int)parts->address_bytes,
+                   .key_bytes = (int)parts->key_bytes,
+                   .rows_key_bytes = (int)parts->rows_key_bytes,
+    };
+    char *mine;
 
     if (k3_alloc("cards", n, sizeof(card_t), &directory->cards, err) == K3_OK &&
         k3_alloc("counts", n, sizeof(int), &directory->counts, err) == K3_OK) {
@@ -88,8 +106,12 @@ static k3_status_t exchange(const k3_qps_t *qps, const ucp_address_t *address, s
         return err->status;
     }
     mine = directory->blobs + directory->offsets[world->rank];
-    memcpy(mine, address, address_bytes);
-    memcpy(mine + padded((int)address_bytes), key, key_bytes);
+    memcpy(mine, parts->address, parts->address_bytes);
+    mine += padded((int)parts->address_bytes);
+    memcpy(mine, parts->key, parts->key_bytes);
+    if (parts->rows_key != NULL) {
+        memcpy(mine + padded((int)parts->key_bytes), parts->rows_key, parts->rows_key_bytes);
+    }
     MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, directory->blobs, directory->counts,
                    directory->offsets, MPI_BYTE, world->comm);
     return K3_OK;
@@ -97,23 +119,28 @@ static k3_status_t exchange(const k3_qps_t *qps, const ucp_address_t *address, s
 
 static k3_status_t build_directory(k3_qps_t *qps, directory_t *directory, k3_error_t *err)
 {
-    ucp_address_t *address = NULL;
-    void          *key = NULL;
-    size_t         address_bytes = 0, key_bytes = 0;
-    ucs_status_t   status = ucp_worker_get_address(qps->worker, &address, &address_bytes);
+    own_parts_t   parts = {0};
+    ucp_context_h context = qps->fabric->context;
+    ucs_status_t status = ucp_worker_get_address(qps->worker, &parts.address, &parts.address_bytes);
 
     if (status == UCS_OK) {
-        status = ucp_rkey_pack(qps->fabric->context, qps->memory_handle, &key, &key_bytes);
+        status = ucp_rkey_pack(context, qps->memory_handle, &parts.key, &parts.key_bytes);
+    }
+    if (status == UCS_OK && qps->rows.handle != NULL) {
+        status = ucp_rkey_pack(context, qps->rows.handle, &parts.rows_key, &parts.rows_key_bytes);
     }
     if (status != UCS_OK) {
         k3_fail(err, K3_ERR_ENV, "UCX gives no address or key: %s", ucs_status_string(status));
     }
-    exchange(qps, address, address_bytes, key, key_bytes, directory, err);
-    if (key != NULL) {
-        ucp_rkey_buffer_release(key);
+    exchange(qps, &parts, directory, err);
+    if (parts.rows_key != NULL) {
+        ucp_rkey_buffer_release(parts.rows_key);
     }
-    if (address != NULL) {
-        ucp_worker_release_address(qps->worker, address);
+    if (parts.key != NULL) {
+        ucp_rkey_buffer_release(parts.key);
+    }
+    if (parts.address != NULL) {
+        ucp_worker_release_address(qps->worker, parts.address);
     }
     return err->status;
 }
@@ -143,10 +170,10 @@ static k3_status_t open_endpoint(k3_qps_t *qps, const directory_t *directory, in
     return K3_OK;
 }
 
-static k3_status_t unpack_key(const directory_t *directory, int peer, ucp_ep_h ep,
-                              ucp_rkey_h *rkey_p, k3_error_t *err)
+static k3_status_t unpack_key(const void *key, int peer, ucp_ep_h ep, ucp_rkey_h *rkey_p,
+                              k3_error_t *err)
 {
-    ucs_status_t status = ucp_ep_rkey_unpack(ep, key_in(directory, peer), rkey_p);
+    ucs_status_t status = ucp_ep_rkey_unpack(ep, key, rkey_p);
 
     if (status != UCS_OK) {
         *rkey_p = NULL;
@@ -164,6 +191,15 @@ static void map_lanes(k3_qps_t *qps, int peer, char *mapped, k3_lane_kind_t kind
     }
 }
 
+/* Signals keep the key of the one block, puts take that of the block for rows. */
+static k3_status_t part_words(k3_qps_t *qps, const directory_t *directory, int peer,
+                              k3_lane_t *lane, k3_error_t *err)
+{
+    qps->words[lane - qps->lanes] = (k3_lane_words_t){lane->rkey, lane->remote};
+    lane->remote = directory->cards[peer].rows;
+    return unpack_key(rows_key_in(directory, peer), peer, lane->ep, &lane->rkey, err);
+}
+
 /* Each endpoint has a key of its own: UCX refuses the use of a key with another endpoint than the
  * one that it was unpacked for. */
 static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int peer, bool may_map,
@@ -173,7 +209,7 @@ static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int
     void      *mapped = NULL;
 
     if (open_endpoint(qps, directory, peer, &entry->ep, err) != K3_OK ||
-        unpack_key(directory, peer, entry->ep, &entry->rkey, err) != K3_OK) {
+        unpack_key(key_in(directory, peer), peer, entry->ep, &entry->rkey, err) != K3_OK) {
         return err->status;
     }
     if (may_map) {
@@ -198,7 +234,10 @@ static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int
             lane->ep = entry->ep;
             lane->rkey = entry->rkey;
         } else if (open_endpoint(qps, directory, peer, &lane->ep, err) != K3_OK ||
-                   unpack_key(directory, peer, lane->ep, &lane->rkey, err) != K3_OK) {
+                   unpack_key(key_in(directory, peer), peer, lane->ep, &lane->rkey, err) != K3_OK) {
+            return err->status;
+        }
+        if (qps->words != NULL && part_words(qps, directory, peer, lane, err) != K3_OK) {
             return err->status;
         }
     }
@@ -214,7 +253,8 @@ static k3_status_t connect_all(k3_qps_t *qps, const k3_qps_config_t *config,
     map_lanes(qps, rank, qps->memory, K3_LANE_SELF);
     for (int i = 1; i < size; i++) {
         int  peer = (rank + i) % size;
-        bool may_map = config->p2p && config->node_of[peer] == config->node_of[rank];
+        bool may_map =
+            config->p2p && config->device == NULL && config->node_of[peer] == config->node_of[rank];
 
         if (connect_peer(qps, directory, peer, may_map, err) != K3_OK) {
             return err->status;
@@ -270,14 +310,20 @@ static void wire_lane(k3_qps_t *qps, uint64_t index, batch_t *batch)
     ucp_request_param_t       param = {0};
     const ucp_request_param_t plain = {0};
 
+    uint64_t   word = lane->remote + qps->tail + K3_TAIL_WIRE_ADD;
+    ucp_rkey_h word_key = lane->rkey;
+
+    if (qps->words != NULL) {
+        word = qps->words[index].remote + qps->tail + K3_TAIL_WIRE_ADD;
+        word_key = qps->words[index].rkey;
+    }
     add_request(qps, batch, index + 1, "remote write on a new queue pair",
                 ucp_put_nbx(lane->ep, &zero, sizeof(zero),
-                            lane->remote + qps->tail + K3_TAIL_WIRE_PUT, lane->rkey, &plain));
+                            lane->remote + qps->rows.tail + K3_TAIL_WIRE_PUT, lane->rkey, &plain));
     param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
     param.datatype = ucp_dt_make_contig(sizeof(zero));
     add_request(qps, batch, index + 1, "remote 64-bit add on a new queue pair",
-                ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &zero, 1,
-                                  lane->remote + qps->tail + K3_TAIL_WIRE_ADD, lane->rkey, &param));
+                ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &zero, 1, word, word_key, &param));
 }
 
 /* UCX wires an endpoint at its first use; so each is used once, for both kinds of operation. Many at a
@@ -369,6 +415,14 @@ void k3_lanes_disconnect(k3_qps_t *qps)
 {
     batch_t batch = {.count = 0};
 
+    for (uint64_t i = 0; qps->words != NULL && i < qps->lane_count; i++) {
+        /* The peer's key is that of its first lane's signals. */
+        if (is_first_of_peer(qps, i)) {
+            drop_key(qps->words[i].rkey != NULL ? qps->lanes[i].rkey : NULL);
+        } else {
+            drop_key(qps->words[i].rkey);
+        }
+    }
     for (uint64_t i = 0; i < qps->lane_count; i++) {
         if (!is_first_of_peer(qps, i)) {
             drop_key(qps->lanes[i].rkey);

@@ -22,7 +22,9 @@ enum {
     K3_TAIL_ACK = 320,
     K3_TAIL_DATA = 4096,
     K3_TAIL_DATA_BYTES = 65536,
-    K3_TAIL_BYTES = K3_TAIL_DATA + K3_TAIL_DATA_BYTES
+    K3_TAIL_BYTES = K3_TAIL_DATA + K3_TAIL_DATA_BYTES,
+    K3_TAIL_SOURCE = K3_TAIL_BYTES, /* on a device: what the self-test sends */
+    K3_TAIL_ROWS_BYTES = K3_TAIL_SOURCE + K3_TAIL_DATA_BYTES
 };
 
 /* How a signal is kept behind the data; bare only within the self-test. */
@@ -41,6 +43,23 @@ typedef struct __attribute__((aligned(64))) k3_lane {
 } k3_lane_t;
 
 _Static_assert(sizeof(k3_lane_t) == 64, "a lane is one cache line");
+
+/* Where signals of a lane go when rows lie on a device. */
+typedef struct k3_lane_words {
+    ucp_rkey_h rkey;
+    uint64_t   remote;
+} k3_lane_words_t;
+
+/* The block for rows. Without a device it is the one block. */
+typedef struct k3_rows_block {
+    k3_device_t *device;
+    char        *memory; /* own; an address of the device */
+    intptr_t     shift;  /* how far behind its addresses transports find it */
+    uint64_t     bytes, tail;
+    ucp_mem_h    handle;
+    void (*copy)(void *arg, void *to, const void *from, uint64_t bytes);
+    void *copy_arg;
+} k3_rows_block_t;
 
 /* The account of one lane in one bank. Times are ticks; `first` and `last` belong to the present
  * span and are relative to its begin plus 1, so that 0 means unused. What a message touches is one
@@ -87,6 +106,8 @@ typedef struct k3_peer {
 struct k3_qps {
     /* hot */
     k3_lane_t          *lanes; /* [size][qps_per_peer] */
+    k3_lane_words_t    *words; /* likewise; NULL: signals go where rows go */
+    k3_rows_block_t     rows;
     k3_ledger_t         posts;
     k3_op_t            *free_ops;
     uint64_t            span_begin;
@@ -144,6 +165,8 @@ void        k3_accounts_destroy(k3_qps_t *qps);
 uint64_t    k3_block_bytes(uint64_t bytes);
 k3_status_t k3_block_check(const k3_world_t *world, uint64_t bytes, k3_error_t *err);
 k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err);
+/* After it: the block for rows, on the device or the same. */
+k3_status_t k3_rows_create(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_t *err);
 void        k3_block_destroy(k3_qps_t *qps);
 
 /* qp_connect.c: collective; every rank returns with the same status. */

@@ -88,8 +88,70 @@ k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err)
     return K3_OK;
 }
 
+/* Registered where transports reach it, as the kind of memory that it is. */
+static k3_status_t map_rows(k3_qps_t *qps, uint64_t total, k3_error_t *err)
+{
+    static const ucs_memory_type_t types[] = {
+        [K3_MEMORY_HOST] = UCS_MEMORY_TYPE_HOST,
+        [K3_MEMORY_CUDA] = UCS_MEMORY_TYPE_CUDA,
+        [K3_MEMORY_ROCM] = UCS_MEMORY_TYPE_ROCM,
+    };
+    k3_rows_block_t     *rows = &qps->rows;
+    k3_memory_type_t     type = rows->device->staged ? K3_MEMORY_HOST : rows->device->kind->memory;
+    ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+        .address = rows->memory + rows->shift,
+        .length = total,
+        .memory_type = types[type],
+    };
+    ucs_status_t status = ucp_mem_map(qps->fabric->context, &params, &rows->handle);
+
+    if (status != UCS_OK) {
+        rows->handle = NULL;
+        return k3_fail(err, K3_ERR_ENV,
+                       "%llu bytes of %s memory cannot be registered by UCX: %s (--staged on keeps "
+                       "rows for transports in the host)",
+                       (unsigned long long)total, k3_memory_type_names[type],
+                       ucs_status_string(status));
+    }
+    return K3_OK;
+}
+
+k3_status_t k3_rows_create(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_t *err)
+{
+    k3_rows_block_t *rows = &qps->rows;
+    void            *memory;
+    uint64_t         total;
+
+    *rows = (k3_rows_block_t){
+        .memory = qps->memory, .bytes = qps->bytes, .tail = qps->tail, .handle = NULL};
+    if (config->device == NULL) {
+        return K3_OK;
+    }
+    rows->device = config->device;
+    rows->bytes = config->rows_bytes;
+    rows->tail = k3_round_up(config->rows_bytes, PAGE);
+    rows->copy = config->copy;
+    rows->copy_arg = config->copy_arg;
+    total = k3_add(rows->tail, K3_TAIL_ROWS_BYTES);
+    if (k3_device_alloc(config->device, "rows of the queue pairs", total, true, &memory, err) !=
+        K3_OK) {
+        return err->status;
+    }
+    rows->memory = memory;
+    rows->shift = k3_device_reach(config->device, memory);
+    return map_rows(qps, total, err);
+}
+
 void k3_block_destroy(k3_qps_t *qps)
 {
+    if (qps->rows.handle != NULL) {
+        ucp_mem_unmap(qps->fabric->context, qps->rows.handle);
+    }
+    if (qps->rows.device != NULL) {
+        k3_device_free(qps->rows.device, qps->rows.memory);
+    }
     if (qps->memory_handle != NULL) {
         ucp_mem_unmap(qps->fabric->context, qps->memory_handle);
     }

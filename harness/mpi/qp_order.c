@@ -25,6 +25,7 @@ typedef struct ring {
     k3_qps_t *qps;
     int       to, from;
     uint64_t *source;   /* [WORDS] */
+    uint64_t *landed;   /* [WORDS] what arrived on a device; NULL: it is looked at where it lies */
     uint64_t  sequence; /* rounds so far, over all stages: the same on all ranks */
     uint32_t  add32;    /* what the signal words must show after this round */
     uint64_t  add64;
@@ -45,12 +46,26 @@ static uint64_t pattern(uint64_t sequence, int rank, uint64_t word)
     return sequence * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)(unsigned)rank << 32 ^ word;
 }
 
+/* To or from the device, complete; it keeps its fault. */
+static void move_data(const ring_t *ring, void *to, const void *from)
+{
+    k3_device_t *device = ring->qps->rows.device;
+    k3_error_t   kept = K3_ERROR_INIT;
+
+    k3_device_copy(device, K3_STREAM_MAIN, to, from, K3_TAIL_DATA_BYTES);
+    k3_device_finish(device, K3_STREAM_MAIN, &kept);
+}
+
 static bool data_is_there(const ring_t *ring)
 {
-    const k3_qps_t *qps = ring->qps;
-    const uint64_t *data = (const void *)(qps->memory + qps->tail + K3_TAIL_DATA);
-    uint64_t        wrong = 0;
+    const k3_rows_block_t *rows = &ring->qps->rows;
+    const uint64_t        *data = (const void *)(rows->memory + rows->tail + K3_TAIL_DATA);
+    uint64_t               wrong = 0;
 
+    if (rows->device != NULL) {
+        move_data(ring, ring->landed, data);
+        data = ring->landed;
+    }
     for (uint64_t i = 0; i < WORDS; i++) {
         wrong |=
             __atomic_load_n(&data[i], __ATOMIC_RELAXED) ^ pattern(ring->sequence, ring->from, i);
@@ -108,11 +123,16 @@ static bool wait_for(ring_t *ring, bool (*there)(const ring_t *))
 /* In one piece, or in many: a burst may wait in queues that a single put never meets. */
 static void send_data(const ring_t *ring, unsigned qp)
 {
-    uint64_t piece = ring->sequence / SIGNALS % 2 == 0 ? K3_TAIL_DATA_BYTES : PIECE;
+    const k3_rows_block_t *rows = &ring->qps->rows;
+    uint64_t               piece = ring->sequence / SIGNALS % 2 == 0 ? K3_TAIL_DATA_BYTES : PIECE;
+    const char            *source = (const char *)ring->source;
 
+    if (rows->device != NULL) { /* what is put comes from where rows come from */
+        source = rows->memory + rows->tail + K3_TAIL_SOURCE;
+        move_data(ring, rows->memory + rows->tail + K3_TAIL_SOURCE, ring->source);
+    }
     for (uint64_t at = 0; at < K3_TAIL_DATA_BYTES; at += piece) {
-        k3_qps_put(ring->qps, ring->to, qp, (const char *)ring->source + at,
-                   ring->qps->tail + K3_TAIL_DATA + at, piece, 0);
+        k3_qps_put(ring->qps, ring->to, qp, source + at, rows->tail + K3_TAIL_DATA + at, piece, 0);
     }
 }
 
@@ -273,10 +293,14 @@ k3_status_t k3_order_test(k3_qps_t *qps, const int *node_of, unsigned rounds, k3
     int    shifts[2], stages = choose_shifts(node_of, qps->world->size, shifts);
 
     k3_alloc("pattern of the order self-test", WORDS, sizeof(uint64_t), &ring.source, err);
+    if (qps->rows.device != NULL) {
+        k3_alloc("data of the order self-test", WORDS, sizeof(uint64_t), &ring.landed, err);
+    }
     if (k3_world_agree(qps->world, err) == K3_OK) {
         qps->order_rounds = (uint64_t)rounds * (unsigned)stages * (unsigned)qps->world->size;
         run_forms(&ring, shifts, stages, rounds, err);
     }
+    k3_free(ring.landed);
     k3_free(ring.source);
     return err->status;
 }

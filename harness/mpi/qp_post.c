@@ -163,20 +163,26 @@ static inline uint64_t post_put(k3_qps_t *qps, k3_lane_t *lane, const put_t *put
     bool       in_flight = false;
     uint64_t   now;
 
-    assert(put->offset + put->bytes <= qps->tail + K3_TAIL_BYTES);
+    assert(put->offset + put->bytes <= qps->rows.tail + K3_TAIL_BYTES);
     if (book != NULL) {
         expect_done(&qps->posts, book);
     }
     if (lane->mapped != NULL) {
-        memcpy(lane->mapped + put->offset, put->local, put->bytes);
+        if (qps->rows.device == NULL) {
+            memcpy(lane->mapped + put->offset, put->local, put->bytes);
+        } else {
+            qps->rows.copy(qps->rows.copy_arg, qps->rows.memory + put->offset, put->local,
+                           put->bytes);
+        }
     } else {
         k3_op_t *op = take_op(qps, lane, book, posted, true);
 
         qps->unfenced = true;
         qps->put_param.user_data = op;
-        in_flight = settle_op(qps, op,
-                              ucp_put_nbx(lane->ep, put->local, put->bytes,
-                                          lane->remote + put->offset, lane->rkey, &qps->put_param));
+        in_flight =
+            settle_op(qps, op,
+                      ucp_put_nbx(lane->ep, (const char *)put->local + qps->rows.shift, put->bytes,
+                                  lane->remote + put->offset, lane->rkey, &qps->put_param));
     }
     if (__builtin_expect(lane->slow, 0)) {
         slow_down(qps, posted);
@@ -346,10 +352,13 @@ static inline void store_signal(char *word, uint64_t value, signal_kind_t kind)
 static inline bool send_signal(k3_qps_t *qps, k3_lane_t *lane, k3_op_t *op, uint64_t offset,
                                uint64_t value, signal_kind_t kind)
 {
-    ucp_request_param_t *param = kind == ADD32   ? &qps->add32_param
-                                 : kind == ADD64 ? &qps->add64_param
-                                                 : &qps->put_param;
-    ucs_status_ptr_t     result;
+    ucp_request_param_t   *param = kind == ADD32   ? &qps->add32_param
+                                   : kind == ADD64 ? &qps->add64_param
+                                                   : &qps->put_param;
+    const k3_lane_words_t *words = qps->words != NULL ? &qps->words[lane - qps->lanes] : NULL;
+    ucp_rkey_h             rkey = words != NULL ? words->rkey : lane->rkey;
+    uint64_t               remote = (words != NULL ? words->remote : lane->remote) + offset;
+    ucs_status_ptr_t       result;
 
     if (width_of(kind) == 4) {
         op->value.u32 = (uint32_t)value;
@@ -358,11 +367,9 @@ static inline bool send_signal(k3_qps_t *qps, k3_lane_t *lane, k3_op_t *op, uint
     }
     param->user_data = op;
     if (kind == ADD32 || kind == ADD64) {
-        result = ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &op->value, 1,
-                                   lane->remote + offset, lane->rkey, param);
+        result = ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &op->value, 1, remote, rkey, param);
     } else {
-        result = ucp_put_nbx(lane->ep, &op->value, width_of(kind), lane->remote + offset,
-                             lane->rkey, param);
+        result = ucp_put_nbx(lane->ep, &op->value, width_of(kind), remote, rkey, param);
     }
     return settle_op(qps, op, result);
 }

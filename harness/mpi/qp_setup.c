@@ -64,6 +64,7 @@ static k3_status_t check_same(const k3_qps_config_t *config, const k3_world_t *w
         nodes = k3_key(nodes, (uint64_t)(unsigned)config->node_of[r]);
     }
     if (same_number(world, "bytes of symmetric memory", config->bytes, err) == K3_OK &&
+        same_number(world, "bytes of rows on devices", config->rows_bytes, err) == K3_OK &&
         same_number(world, "queue pairs per peer", config->qps_per_peer, err) == K3_OK &&
         same_number(world, "plain stores to peers (p2p)", config->p2p, err) == K3_OK &&
         same_number(world, "rounds of the order self-test", config->order_rounds, err) == K3_OK) {
@@ -90,12 +91,14 @@ static k3_status_t alloc_ops(k3_qps_t *qps, k3_error_t *err)
     return K3_OK;
 }
 
-static k3_status_t alloc_tables(k3_qps_t *qps, bool pulls, k3_error_t *err)
+static k3_status_t alloc_tables(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_t *err)
 {
     if (k3_alloc("queue pairs", qps->lane_count, sizeof(*qps->lanes), &qps->lanes, err) == K3_OK &&
+        (config->device == NULL || k3_alloc("signals of queue pairs", qps->lane_count,
+                                            sizeof(*qps->words), &qps->words, err) == K3_OK) &&
         k3_alloc("peers", (uint64_t)qps->world->size, sizeof(*qps->peers), &qps->peers, err) ==
             K3_OK &&
-        k3_accounts_create(qps, pulls, err) == K3_OK) {
+        k3_accounts_create(qps, config->pulls, err) == K3_OK) {
         alloc_ops(qps, err);
     }
     return err->status;
@@ -213,9 +216,11 @@ static k3_status_t build(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_
 {
     uint64_t start = k3_clock_now(), mapped, connected;
 
-    if (alloc_tables(qps, config->pulls, err) == K3_OK && open_worker(qps, err) == K3_OK) {
+    if (alloc_tables(qps, config, err) == K3_OK && open_worker(qps, err) == K3_OK) {
         start = k3_clock_now();
-        k3_block_create(qps, err);
+        if (k3_block_create(qps, err) == K3_OK) {
+            k3_rows_create(qps, config, err);
+        }
     }
     mapped = k3_clock_now();
     if (k3_world_agree(qps->world, err) != K3_OK || k3_lanes_connect(qps, config, err) != K3_OK) {
@@ -286,6 +291,7 @@ void k3_qps_destroy(k3_qps_t *qps)
     k3_free(qps->ops);
     k3_accounts_destroy(qps);
     k3_free(qps->peers);
+    k3_free(qps->words);
     k3_free(qps->lanes);
     k3_free(qps);
 }
@@ -295,6 +301,11 @@ void k3_qps_destroy(k3_qps_t *qps)
 void *k3_qps_memory(k3_qps_t *qps)
 {
     return qps->memory;
+}
+
+void *k3_qps_rows(k3_qps_t *qps)
+{
+    return qps->rows.memory;
 }
 
 void *k3_qps_mapped(k3_qps_t *qps, int peer)
@@ -328,8 +339,10 @@ bool k3_qps_needs_progress(const k3_qps_t *qps, int peer)
 {
     static const char *const alone[] = {"self", "mapped", "posix", "sysv", "cma",
                                         "knem", "xpmem",  "rc",    "dc",   NULL};
+    /* Shared memory transports cannot write to what they did not allocate. */
+    static const char *const to_devices[] = {"self", "rc", "dc", "cuda_ipc", "rocm_ipc", NULL};
 
-    return !carried_by(qps, peer, alone);
+    return !carried_by(qps, peer, qps->rows.device != NULL ? to_devices : alone);
 }
 
 bool k3_qps_is_rdma(const k3_qps_t *qps, int peer)

@@ -103,6 +103,7 @@ static void forget(k3_place_t *place)
 {
     memset(place, 0, sizeof(*place));
     place->numa = -1;
+    place->device.index = -1;
 }
 
 k3_status_t k3_place_find(k3_place_t *place, k3_error_t *err)
@@ -144,17 +145,21 @@ static bool whole_node_agrees(const k3_world_t *world, bool mine)
     return all != 0;
 }
 
-static void take_nic(hwloc_topology_t topology, hwloc_cpuset_t cpus, int local_rank)
+static void take_nic(hwloc_topology_t topology, hwloc_cpuset_t cpus, int local_rank,
+                     const k3_device_choice_t *device)
 {
+    int  near = device->index >= 0 ? k3_topology_accelerator_at(topology, device->info.bus) : -1;
     char nic[K3_NIC_MAX];
 
     find_cpus(topology, cpus);
-    if (getenv("UCX_NET_DEVICES") == NULL && k3_nearest_nic(topology, -1, cpus, local_rank, nic)) {
+    if (getenv("UCX_NET_DEVICES") == NULL &&
+        k3_nearest_nic(topology, near, cpus, local_rank, nic)) {
         setenv("UCX_NET_DEVICES", nic, 1);
     }
 }
 
-k3_status_t k3_place_take(const k3_world_t *world, k3_place_t *place, k3_error_t *err)
+k3_status_t k3_place_take(const k3_world_t *world, const k3_device_wish_t *wish, k3_place_t *place,
+                          k3_error_t *err)
 {
     hwloc_topology_t topology;
     hwloc_cpuset_t   cpus;
@@ -168,7 +173,11 @@ k3_status_t k3_place_take(const k3_world_t *world, k3_place_t *place, k3_error_t
         if (whole_node_agrees(world, may)) {
             place->bound_here = hwloc_set_cpubind(topology, cpus, HWLOC_CPUBIND_PROCESS) == 0;
         }
-        take_nic(topology, cpus, world->local_rank);
+        find_cpus(topology, cpus);
+        if (wish->kind != NULL) {
+            k3_devices_choose(world, wish, topology, cpus, &place->device, err);
+        }
+        take_nic(topology, cpus, world->local_rank, &place->device);
         describe(topology, cpus, place);
     }
     close_topology(topology, cpus);

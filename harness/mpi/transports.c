@@ -1,6 +1,9 @@
 #include "harness/mpi/transports.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
 #include <uct/api/uct.h>
 
 static const char *kind_of(uct_device_type_t type)
@@ -74,5 +77,30 @@ k3_status_t k3_transports_list(k3_transport_visit_t visit, void *arg, k3_error_t
         visit_component(components[i], visit, arg);
     }
     uct_release_component_list(components);
+    return K3_OK;
+}
+
+k3_status_t k3_transports_memory(char *text, unsigned size, k3_error_t *err)
+{
+    ucp_params_t       params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO64};
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    ucp_context_h      context;
+    ucs_status_t       status = ucp_init(&params, NULL, &context);
+    unsigned           used = 0;
+
+    text[0] = '\0';
+    if (status != UCS_OK) {
+        return k3_fail(err, K3_ERR_ENV, "UCX cannot be opened: %s", ucs_status_string(status));
+    }
+    if (ucp_context_query(context, &attr) == UCS_OK) {
+        for (int t = 0; t < UCS_MEMORY_TYPE_LAST && used < size; t++) {
+            if ((attr.memory_types & UCS_BIT(t)) != 0) {
+                used += (unsigned)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "",
+                                           ucs_memory_type_names[t]);
+            }
+        }
+    }
+    ucp_cleanup(context);
     return K3_OK;
 }

@@ -9,4 +9,7 @@ typedef void (*k3_transport_visit_t)(const char *name, const char *device, const
                                      void *arg);
 k3_status_t k3_transports_list(k3_transport_visit_t visit, void *arg, k3_error_t *err);
 
+/* The kinds of memory that UCX takes addresses of, as it names them ("host, cuda"). */
+k3_status_t k3_transports_memory(char *text, unsigned size, k3_error_t *err);
+
 #endif

@@ -48,6 +48,9 @@ static json_t *stable_facts(const k3_machine_t *machine)
     (void)json_object_set_new(facts, "memory_gib", memory_gib());
     (void)json_object_set_new(facts, "nodes", json_integer(machine->nodes));
     (void)json_object_set_new(facts, "ranks", json_integer(machine->ranks));
+    if (machine->device != NULL) {
+        (void)json_object_set_new(facts, "device", k3_json_string(machine->device));
+    }
     return facts;
 }
 

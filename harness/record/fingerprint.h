@@ -12,6 +12,7 @@ typedef struct k3_machine {
     const char *cpu_model;
     int         cores, numa_nodes;
     int         nodes, ranks;
+    const char *device; /* what the ranks compute on; NULL: their processors */
 } k3_machine_t;
 
 /* {"key": "<16 hex digits>", "stable": {...}, "volatile": {...}} */

@@ -74,6 +74,33 @@ K3_DEVICE uint32_t k3_code_of(uint32_t bits, uint32_t max, float scale)
                                      : k3_gpu_to_e2m1(value * scale);
 }
 
+K3_DEVICE void k3_write_header(const k3_gpu_encode_t &a, uint32_t row)
+{
+    if (a.headers != nullptr) {
+        k3_words header = {{a.number + row, 0, 0, 0}};
+
+        k3_store16(a.headers + row * a.headers_stride, header);
+    }
+}
+
+/* bf16 as it is. */
+K3_KERNEL k3_encode_bf16(k3_gpu_encode_t a)
+{
+    uint32_t row, first;
+
+    if (!k3_segment_of(a.rows, a.width, &row, &first) || first >= a.width) {
+        return;
+    }
+    const uint8_t *in = (const uint8_t *)a.in + row * a.in_stride + 2ull * first;
+    uint8_t       *out = a.values + row * a.values_stride + 2ull * first;
+
+    if (first == 0) {
+        k3_write_header(a, row);
+    }
+    k3_store16(out, k3_load16(in));
+    k3_store16(out + 16, k3_load16(in + 16));
+}
+
 /* fp8, mxfp8, mxfp4. The scale of MX formats is a power of two, so its inverse is exact. */
 template <k3_format_t format> K3_KERNEL k3_encode_groups(k3_gpu_encode_t a)
 {
@@ -85,6 +112,9 @@ template <k3_format_t format> K3_KERNEL k3_encode_groups(k3_gpu_encode_t a)
 
     if (!k3_segment_of(a.rows, a.width, &row, &first)) {
         return;
+    }
+    if (first == 0) {
+        k3_write_header(a, row);
     }
     if (first < a.width) {
         const uint8_t *in = (const uint8_t *)a.in + row * a.in_stride + 2ull * first;
@@ -176,6 +206,7 @@ K3_KERNEL k3_encode_int8(k3_gpu_encode_t a)
         k3_store16(a.values + row * a.values_stride + first, codes);
     }
     if (k3_thread() == 0) {
+        k3_write_header(a, row);
         k3_store((uint32_t *)(a.scales + row * a.scales_stride),
                  max >= 0x7f80u ? 0x7fc00000u : k3_as_bits(scale));
     }
@@ -252,6 +283,32 @@ template <k3_format_t format> K3_KERNEL k3_decode_rows(k3_gpu_decode_t a)
     }
     k3_store16((uint8_t *)a.out + row * a.out_stride + 2ull * first, out[0]);
     k3_store16((uint8_t *)a.out + row * a.out_stride + 2ull * first + 16, out[1]);
+}
+
+/* The stand-in for an expert: decoded values times a factor of the row, and its weight. */
+template <k3_format_t format> K3_KERNEL k3_scale_rows(k3_gpu_scale_t a)
+{
+    k3_words w[2] = {}, out[2] = {};
+    uint32_t row, first;
+    float    scale, factor, weight;
+
+    if (!k3_segment_of(a.rows, a.width, &row, &first) || first >= a.width) {
+        return;
+    }
+    k3_load_values<format>(k3_load(a.values + row), first, w);
+    scale = format == K3_FORMAT_BF16 ? 1.0f : k3_scale_at<format>(k3_load(a.scales + row), first);
+    factor = k3_load(a.factors + row);
+    weight = a.weights == nullptr ? 1.0f : k3_load(a.weights + row);
+#pragma unroll
+    for (unsigned i = 0; i < k3_lane_values; i++) {
+        float value = k3_code_value<format>(w, i) * scale;
+
+        out[i / 8].word[i % 8 / 2] |= k3_gpu_to_bf16(value * factor * weight) << i % 2 * 16;
+    }
+    uint8_t *to = (uint8_t *)k3_load(a.out + row) + 2ull * first;
+
+    k3_store16(to, out[0]);
+    k3_store16(to + 16, out[1]);
 }
 
 #endif

@@ -41,35 +41,13 @@ template <typename A> int begin(const A *arguments, void *stream)
 
 } // namespace
 
-int k3_gpu_encode(const k3_gpu_encode_t *arguments, void *stream)
-{
-    return begin(arguments, stream);
-}
-int k3_gpu_decode(const k3_gpu_decode_t *arguments, void *stream)
-{
-    return begin(arguments, stream);
-}
-int k3_gpu_copy(const k3_gpu_copy_t *arguments, void *stream)
-{
-    return begin(arguments, stream);
-}
-int k3_gpu_route(const k3_gpu_route_t *arguments, void *stream)
-{
-    return begin(arguments, stream);
-}
-int k3_gpu_combine(const k3_gpu_combine_t *arguments, void *stream)
-{
-    return begin(arguments, stream);
-}
-int k3_gpu_norm(const k3_gpu_norm_t *arguments, void *stream)
-{
-    return begin(arguments, stream);
-}
-int k3_gpu_gate_up(const k3_gpu_gate_up_t *arguments, void *stream)
-{
-    return begin(arguments, stream);
-}
-int k3_gpu_down(const k3_gpu_down_t *arguments, void *stream)
-{
-    return begin(arguments, stream);
-}
+#if defined(__HIP__)
+#define K3_TABLE   k3_gpu_hip
+#define K3_DIALECT "hip"
+#else
+#define K3_TABLE   k3_gpu_cuda
+#define K3_DIALECT "cuda"
+#endif
+
+extern const k3_gpu_t K3_TABLE = {K3_DIALECT, begin, begin, begin, begin, begin, begin,
+                                  begin,      begin, begin, begin, begin, begin, begin};

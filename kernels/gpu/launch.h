@@ -23,6 +23,8 @@ template <typename L> auto k3_start(L &l, const k3_gpu_encode_t &a)
     unsigned blocks = k3_blocks_for(k3_segments_of(a.rows, a.width));
 
     switch (a.format) {
+    case K3_FORMAT_BF16:
+        return l.start(blocks, 1, k3_encode_bf16, a);
     case K3_FORMAT_FP8:
         return l.start(blocks, 1, k3_encode_groups<K3_FORMAT_FP8>, a);
     case K3_FORMAT_MXFP8:
@@ -52,6 +54,24 @@ template <typename L> auto k3_start(L &l, const k3_gpu_decode_t &a)
     }
 }
 
+template <typename L> auto k3_start(L &l, const k3_gpu_scale_t &a)
+{
+    unsigned blocks = k3_blocks_for(k3_segments_of(a.rows, a.width));
+
+    switch (a.format) {
+    case K3_FORMAT_FP8:
+        return l.start(blocks, 1, k3_scale_rows<K3_FORMAT_FP8>, a);
+    case K3_FORMAT_MXFP8:
+        return l.start(blocks, 1, k3_scale_rows<K3_FORMAT_MXFP8>, a);
+    case K3_FORMAT_MXFP4:
+        return l.start(blocks, 1, k3_scale_rows<K3_FORMAT_MXFP4>, a);
+    case K3_FORMAT_INT8:
+        return l.start(blocks, 1, k3_scale_rows<K3_FORMAT_INT8>, a);
+    default:
+        return l.start(blocks, 1, k3_scale_rows<K3_FORMAT_BF16>, a);
+    }
+}
+
 template <typename L> auto k3_start(L &l, const k3_gpu_copy_t &a)
 {
     return l.start(k3_blocks_for(a.tasks), 1, k3_copy_ranges, a);
@@ -70,6 +90,31 @@ template <typename L> auto k3_start(L &l, const k3_gpu_combine_t &a)
 template <typename L> auto k3_start(L &l, const k3_gpu_norm_t &a)
 {
     return l.start(a.rows, 1, k3_norm_rows, a);
+}
+
+template <typename L> auto k3_start(L &l, const k3_gpu_weigh_t &a)
+{
+    return l.start(k3_blocks_for(a.rows), 1, k3_weigh_ids, a);
+}
+
+inline unsigned k3_blocks_of_octets(uint64_t n)
+{
+    return (unsigned)((n / 8 + k3_threads - 1) / k3_threads);
+}
+
+template <typename L> auto k3_start(L &l, const k3_gpu_sum_t &a)
+{
+    return l.start(k3_blocks_of_octets(a.n), 1, k3_sum_parts, a);
+}
+
+template <typename L> auto k3_start(L &l, const k3_gpu_activate_t &a)
+{
+    return l.start(k3_blocks_of_octets(a.n), 1, k3_activate_values, a);
+}
+
+template <typename L> auto k3_start(L &l, const k3_gpu_dense_t &a)
+{
+    return l.start(k3_blocks_for((uint64_t)a.m * a.n), 1, k3_dense_values, a);
 }
 
 /* A kernel for each format of rows, for one of weights. */

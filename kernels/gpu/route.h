@@ -74,4 +74,26 @@ K3_KERNEL k3_route_rows(k3_gpu_route_t a)
     }
 }
 
+/* A warp for each row, a lane for each of its ids. */
+K3_KERNEL k3_weigh_ids(k3_gpu_weigh_t a)
+{
+    uint64_t row = (uint64_t)k3_block(0) * k3_warps + k3_thread() / k3_warp;
+    float    score = 0, sum = 0;
+
+    if (row >= a.rows) {
+        return;
+    }
+    if (k3_lane() < a.k) {
+        int32_t id = k3_load(a.ids + row * a.k + k3_lane());
+
+        score = id < 0 ? 0.0f : k3_gpu_sigmoid(k3_load(a.logits + row * a.experts + id));
+    }
+    for (unsigned i = 0; i < a.k; i++) {
+        sum += k3_shuffle(score, i);
+    }
+    if (k3_lane() < a.k) {
+        k3_store(a.weights + row * a.k + k3_lane(), score / (sum + 1e-20f));
+    }
+}
+
 #endif

@@ -145,4 +145,83 @@ K3_KERNEL k3_norm_rows(k3_gpu_norm_t a)
     }
 }
 
+/* --- sums, activation, dense layers: eight values a thread ------------------------------------ */
+
+/* The first of this thread's eight values. */
+K3_DEVICE uint64_t k3_octet_of_thread()
+{
+    return ((uint64_t)k3_block(0) * k3_threads + k3_thread()) * 8;
+}
+
+K3_KERNEL k3_sum_parts(k3_gpu_sum_t a)
+{
+    uint64_t first = k3_octet_of_thread();
+    float    sum[8] = {};
+    k3_words out = {};
+
+    if (first >= a.n) {
+        return;
+    }
+    for (uint32_t i = 0; i < a.parts; i++) {
+        k3_words w = k3_load16((const uint8_t *)a.first + (int64_t)i * a.stride + 2 * first);
+
+        for (unsigned j = 0; j < 8; j++) {
+            sum[j] += k3_octet_value(w, j);
+        }
+    }
+    for (unsigned j = 0; j < 8; j++) {
+        out.word[j / 2] |= k3_gpu_to_bf16(sum[j]) << j % 2 * 16;
+    }
+    k3_store16(a.out + first, out);
+}
+
+K3_KERNEL k3_activate_values(k3_gpu_activate_t a)
+{
+    uint64_t first = k3_octet_of_thread();
+    k3_words gate, up, out = {};
+
+    if (first >= a.n) {
+        return;
+    }
+    gate = k3_load16(a.gate + first);
+    up = k3_load16(a.up + first);
+    for (unsigned j = 0; j < 8; j++) {
+        float value =
+            k3_gpu_act(a.activation == K3_ACT_SITU, k3_octet_value(gate, j), k3_octet_value(up, j));
+
+        out.word[j / 2] |= k3_gpu_to_bf16(value) << j % 2 * 16;
+    }
+    k3_store16(a.out + first, out);
+}
+
+/* A warp for each value of the result. */
+K3_KERNEL k3_dense_values(k3_gpu_dense_t a)
+{
+    uint64_t number = (uint64_t)k3_block(0) * k3_warps + k3_thread() / k3_warp;
+    uint64_t row = number / a.n, column = number % a.n;
+    float    sum = 0;
+
+    if (row >= a.m) {
+        return;
+    }
+    for (uint32_t first = k3_lane() * 8; first < a.k; first += k3_warp * 8) {
+        k3_words x = k3_load16(a.x + row * a.k + first), w = k3_load16(a.w + column * a.k + first);
+
+        for (unsigned j = 0; j < 8; j++) {
+            sum += k3_octet_value(x, j) * k3_octet_value(w, j);
+        }
+    }
+    for (unsigned mask = k3_warp / 2; mask != 0; mask /= 2) {
+        sum += k3_shuffle_xor(sum, mask);
+    }
+    if (k3_lane() != 0) {
+        return;
+    }
+    if (a.y_f32 != nullptr) {
+        k3_store(a.y_f32 + number, sum);
+    } else {
+        k3_store(a.y_bf16 + number, (uint16_t)k3_gpu_to_bf16(sum));
+    }
+}
+
 #endif

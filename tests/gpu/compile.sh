@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compiles the GPU kernels for what this machine has a compiler for: compile.sh cuda|hip ROOT NVCC HIPCC.
+# Compiles the GPU kernels for what this machine has a compiler for: compile.sh cuda|hip|gfx950 ROOT NVCC HIPCC.
 # By itself as far as PTX for one architecture, and as far as types for gfx90a; with K3BENCH_TEST_LONG to
-# code for every architecture that the compiler knows. Exit code 77 where there is no compiler.
+# code for every architecture that the compiler knows. gfx950 needs a newer clang than Debian's, such as the
+# one in the Python package ziglang, with the HIP headers of hipcc. Exit code 77 where there is no compiler.
 set -euo pipefail
 
 dialect=$1 root=$2 nvcc=$3 hipcc=$4
@@ -26,6 +27,24 @@ hip() { # ARCHITECTURE
 
 knows_hip() { "$hipcc" -x hip --offload-arch="$1" -fsyntax-only /dev/null >/dev/null 2>&1; }
 
+# Device code alone, with the headers of Debian's clang for what a bare clang lacks.
+newer() { # ARCHITECTURE
+    local clang=${K3BENCH_AMDGCN_CLANG:-} own
+    if [ -z "$clang" ]; then
+        clang=$(python3 -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__) + "/zig clang")' 2>/dev/null) || true
+    fi
+    [ -n "$clang" ] || { echo "skipped: no clang that knows $1 here (pip install ziglang, or K3BENCH_AMDGCN_CLANG)"; exit 77; }
+    own=$(find /usr/lib/llvm-*/lib/clang /opt/rocm*/llvm/lib/clang -name __clang_hip_runtime_wrapper.h 2>/dev/null | sort -V | tail -n 1) || true
+    [ -n "$own" ] || { echo "skipped: no headers of HIP here (apt-get install hipcc)"; exit 77; }
+    # shellcheck disable=SC2086 # two words
+    $clang -x hip "--offload-arch=$1" --offload-device-only -nogpulib -nogpuinc -std=c++17 -O3 -ffp-contract=off \
+        -I "$root" -D__HIP_PLATFORM_AMD__ -D__AMDGCN_WAVEFRONT_SIZE=64 -isystem /usr/include/c++/12 \
+        -isystem "/usr/include/$(gcc -dumpmachine)/c++/12" -idirafter /usr/include \
+        -idirafter "/usr/include/$(gcc -dumpmachine)" -idirafter "$(dirname "$own")" \
+        -include __clang_hip_runtime_wrapper.h "${depth[@]}" "$source"
+    echo "compiled for $1 (${depth[0]})"
+}
+
 depth=(-fsyntax-only)
 [ -z "${K3BENCH_TEST_LONG:-}" ] || depth=(-c -o "$out/object")
 if [ "$dialect" = cuda ]; then
@@ -35,6 +54,10 @@ if [ "$dialect" = cuda ]; then
     else
         for architecture in 90a 100a 103a; do cuda "$architecture" -cubin; done
     fi
+elif [ "$dialect" = gfx950 ]; then
+    [ -z "${K3BENCH_TEST_LONG:-}" ] || depth=(-S -o "$out/code.s")
+    newer gfx950
+    [ ! -e "$out/code.s" ] || echo "$(grep -c v_mfma "$out/code.s") matrix instructions"
 else
     need "$hipcc" hipcc "apt-get install hipcc"
     hip gfx90a

@@ -46,6 +46,7 @@ struct warp {
 struct region {
     uintptr_t begin, end;
     bool      writable;
+    intptr_t  shift;
 };
 
 /* When a thread touched a byte. */
@@ -75,6 +76,8 @@ struct machine {
     void (*entry)(const void *) = nullptr;
     const void *argument = nullptr;
     unsigned    order = 0;
+    bool        watching = true;
+    size_t      last_region = 0; /* that an access fell into */
     counts      counted = {};
 } m;
 
@@ -102,11 +105,13 @@ void wait_as(waiting state)
     }
 }
 
+/* A fiber stays for the next block: making a new one is a system call. */
 void fiber_main()
 {
-    m.entry(m.argument);
-    m.fibers[m.current].state = ended;
-    leave();
+    for (;;) {
+        m.entry(m.argument);
+        wait_as(ended);
+    }
 }
 
 /* --- counts: what lanes do at one place of the kernel, the k-th time since they last met, is one
@@ -171,6 +176,9 @@ void count_global(std::vector<touched_bytes> accesses)
 
 void count_accesses(unsigned first)
 {
+    if (!m.watching) {
+        return;
+    }
     std::map<std::pair<const void *, unsigned>, std::vector<touched_bytes>> instructions;
 
     for (unsigned i = 0; i < k3_warp; i++) {
@@ -277,7 +285,8 @@ void resume(unsigned i)
     f.started = true;
     getcontext(&m.first);
     m.first.uc_stack.ss_sp = f.stack.data();
-    m.first.uc_stack.ss_size = f.stack.size();
+    /* Tops of stacks at different places of a page: at the same they share a few lines of the caches. */
+    m.first.uc_stack.ss_size = f.stack.size() - i % 64 * 192;
     m.first.uc_link = nullptr;
     makecontext(&m.first, fiber_main, 0);
     setcontext(&m.first);
@@ -350,7 +359,6 @@ void run_block()
     m.shared_arrays.clear();
     for (fiber &f : m.fibers) {
         f.state = runs;
-        f.started = false;
         f.log.clear();
     }
     for (warp &w : m.warps) {
@@ -368,7 +376,7 @@ void run_block()
     for (const auto &a : m.shared_arrays) {
         uintptr_t begin = (uintptr_t)a.second.data();
 
-        for (uintptr_t at = begin; at < begin + a.second.size(); at++) {
+        for (uintptr_t at = begin; m.watching && at < begin + a.second.size(); at++) {
             m.touched.erase(at);
         }
     }
@@ -376,9 +384,14 @@ void run_block()
 
 } // namespace
 
-void add_memory(const void *at, size_t bytes, bool writable)
+void add_memory(const void *at, size_t bytes, bool writable, intptr_t shift)
 {
-    m.memory.push_back({(uintptr_t)at, (uintptr_t)at + bytes, writable});
+    m.memory.push_back({(uintptr_t)at, (uintptr_t)at + bytes, writable, shift});
+}
+
+void watch_races(bool on)
+{
+    m.watching = on;
 }
 
 void remove_memory(const void *at)
@@ -407,6 +420,7 @@ std::string run(grid shape, void (*entry)(const void *), const void *argument)
     m.fibers.resize(shape.threads);
     for (fiber &f : m.fibers) {
         f.stack.resize(stack_bytes);
+        f.started = f.started && f.state == ended; /* a fault left the others in the middle */
     }
     m.warps.assign(shape.threads / k3_warp, warp());
     for (m.block_y = 0; m.block_y < shape.y && m.fault.empty(); m.block_y++) {
@@ -472,35 +486,58 @@ void *shared(const char *name, size_t bytes)
     return array.data();
 }
 
-void access(const void *at, size_t bytes, bool store)
+namespace
 {
-    uintptr_t begin = (uintptr_t)at;
-    char      text[120];
+
+const region *region_of(uintptr_t begin, size_t bytes)
+{
+    if (m.last_region < m.memory.size()) {
+        const region &r = m.memory[m.last_region];
+
+        if (begin >= r.begin && begin + bytes <= r.end) {
+            return &r;
+        }
+    }
+    for (size_t i = 0; i < m.memory.size(); i++) {
+        if (begin >= m.memory[i].begin && begin + bytes <= m.memory[i].end) {
+            m.last_region = i;
+            return &m.memory[i];
+        }
+    }
+    return nullptr;
+}
+
+[[noreturn]] void stop_access(const void *at, size_t bytes, bool store, const char *why)
+{
+    char text[120];
+
+    snprintf(text, sizeof text, "%s of %zu bytes at %p is %s", store ? "store" : "load", bytes, at,
+             why);
+    stop(text);
+}
+
+} // namespace
+
+void *access(const void *at, size_t bytes, bool store)
+{
+    uintptr_t     begin = (uintptr_t)at;
+    bool          shared = in_shared(begin, bytes);
+    const region *given = shared ? nullptr : region_of(begin, bytes);
 
     if (begin % std::min(bytes, (size_t)16) != 0) {
-        snprintf(text, sizeof text, "%s of %zu bytes at %p is not aligned",
-                 store ? "store" : "load", bytes, at);
-        stop(text);
+        stop_access(at, bytes, store, "not aligned");
     }
-    m.fibers[m.current].log.push_back({__builtin_return_address(0), begin, bytes,
-                                       m.current % k3_warp, store, in_shared(begin, bytes)});
-    if (!m.fibers[m.current].log.back().shared) {
-        auto found = std::find_if(m.memory.begin(), m.memory.end(), [&](const region &r) {
-            return begin >= r.begin && begin + bytes <= r.end;
-        });
-
-        if (found == m.memory.end() || (store && !found->writable)) {
-            snprintf(text, sizeof text, "%s of %zu bytes at %p is outside of the memory given",
-                     store ? "store" : "load", bytes, at);
-            stop(text);
-        }
-        if (!store && !found->writable) {
-            return; /* nobody stores there */
+    if (!shared && (given == nullptr || (store && !given->writable))) {
+        stop_access(at, bytes, store, "outside of the memory given");
+    }
+    if (m.watching) {
+        m.fibers[m.current].log.push_back(
+            {__builtin_return_address(0), begin, bytes, m.current % k3_warp, store, shared});
+        for (size_t i = 0; i < bytes && (shared || store || given->writable); i++) {
+            note_touch(begin + i, store); /* nobody stores to what is not writable */
         }
     }
-    for (size_t i = 0; i < bytes; i++) {
-        note_touch(begin + i, store);
-    }
+    return reinterpret_cast<void *>(begin + (uintptr_t)(shared ? 0 : given->shift));
 }
 
 void count_product()

@@ -32,9 +32,14 @@ struct counts {
     uint64_t products;                  /* matrix operations of a warp */
 };
 
-/* Memory that kernels may read, or also write. Addresses are those of the host. */
-void add_memory(const void *at, size_t bytes, bool writable);
+/* Memory that kernels may read, or also write. Addresses are those of the host; with a shift, the bytes
+ * lie that far behind the addresses that kernels use. */
+void add_memory(const void *at, size_t bytes, bool writable, intptr_t shift = 0);
 void remove_memory(const void *at);
+
+/* Off: accesses are still held against the memory, races are not looked for and nothing is counted. For
+ * kernels that a test of their own has proved, much faster. */
+void watch_races(bool on);
 
 /* Threads of a block run in another order for each seed; results may not depend on it. */
 void set_order(unsigned seed);
@@ -74,8 +79,9 @@ void     barrier();
 /* All lanes of the warp hand in `mine` and get all lanes' in return. */
 const void *const *exchange(const void *mine);
 void              *shared(const char *name, size_t bytes);
-void               access(const void *at, size_t bytes, bool store);
-void               count_product();
+/* Where the bytes of that address lie. */
+void *access(const void *at, size_t bytes, bool store);
+void  count_product();
 
 } // namespace k3_emulator
 
@@ -101,15 +107,13 @@ template <typename T> K3_DEVICE T k3_load(const T *at)
 {
     T value;
 
-    k3_emulator::access(at, sizeof(T), false);
-    memcpy(&value, at, sizeof(T));
+    memcpy(&value, k3_emulator::access(at, sizeof(T), false), sizeof(T));
     return value;
 }
 
 template <typename T> K3_DEVICE void k3_store(T *at, T value)
 {
-    k3_emulator::access(at, sizeof(T), true);
-    memcpy(at, &value, sizeof(T));
+    memcpy(k3_emulator::access(at, sizeof(T), true), &value, sizeof(T));
 }
 
 template <typename T> K3_DEVICE T k3_shuffle(T value, unsigned from)

@@ -194,11 +194,17 @@ static void check_recipe(const recipe_case &c, uint32_t latent, uint32_t inter,
                                 x.rows(),
                                 weighted ? row_weights.data() : nullptr,
                                 activated.data()};
-    k3_gpu_encode_t  encode = {c.recipe.middle, p.total,
-                               inter,           activated.data(),
-                               2ull * inter,    middle.bytes.data(),
-                               middle.stride,   middle.bytes.data() + middle.values_bytes,
-                               middle.stride};
+    k3_gpu_encode_t  encode = {c.recipe.middle,
+                               p.total,
+                               inter,
+                               activated.data(),
+                               2ull * inter,
+                               middle.bytes.data(),
+                               middle.stride,
+                               middle.bytes.data() + middle.values_bytes,
+                               middle.stride,
+                               nullptr,
+                               0};
     k3_gpu_down_t    down = {
            (uint32_t)p.tasks.size(),    latent,        inter,          c.weights, tasks.data(),
            matrix(p, w.w2, w.w2_scale), middle.rows(), out_rows.data()};

@@ -49,7 +49,7 @@ static void check_format(k3_format_t format, uint32_t count, uint32_t width)
     device<uint8_t>      out(count * stride, true);
     k3_gpu_encode_t      a = {format,       count,      width,  in.data(),
                               2ull * width, out.data(), stride, out.data() + values_bytes,
-                              stride};
+                              stride,       nullptr,    0};
     std::vector<uint8_t> values(values_bytes), scales(scales_bytes);
 
     fill_rows(in.data(), count, width);
@@ -167,6 +167,97 @@ static void test_codes(void **state)
                                      : k3_gpu_to_bf16(value) == k3_f32_to_bf16(value));
         }
     }
+}
+
+/* Records with a header, bf16 too. */
+static void check_records(k3_format_t format, uint32_t count, uint32_t width)
+{
+    size_t           values_at = 16, scales_at = values_at + k3_format_value_bytes(format, width);
+    size_t           stride = (scales_at + k3_format_scale_bytes(format, width) + 15) / 16 * 16;
+    device<uint16_t> in((size_t)count * width);
+    device<uint8_t>  out(count * stride, true);
+    k3_gpu_encode_t  a = {format,       count,
+                          width,        in.data(),
+                          2ull * width, out.data() + values_at,
+                          stride,       out.data() + scales_at,
+                          stride,       out.data(),
+                          stride};
+    std::vector<uint8_t> values(stride), scales(stride);
+
+    fill_bf16(in.data(), in.size(), width);
+    run_in_orders(a, out);
+    for (uint32_t r = 0; r < count; r++) {
+        const uint32_t header[4] = {r, 0, 0, 0};
+
+        scalar()->encode(format, in.data() + (size_t)r * width, width, values.data(),
+                         scales.data());
+        assert_memory_equal(out.data() + r * stride, header, 16);
+        assert_memory_equal(out.data() + r * stride + values_at, values.data(),
+                            k3_format_value_bytes(format, width));
+        assert_memory_equal(out.data() + r * stride + scales_at, scales.data(),
+                            k3_format_scale_bytes(format, width));
+    }
+}
+
+static void test_records(void **state)
+{
+    (void)state;
+    for (k3_format_t format : formats) {
+        check_records(format, 3, 3584);
+    }
+    check_records(K3_FORMAT_BF16, 5, 3584);
+    check_records(K3_FORMAT_BF16, 2, 160);
+    assert_true(moved() <= 2 * (4 * 160 + 16));
+}
+
+/* The stand-in for an expert: each row from and to somewhere, with its factor and weight. */
+static void check_scale(k3_format_t format, uint32_t count, uint32_t width, bool weighted)
+{
+    size_t          values_bytes = (k3_format_value_bytes(format, width) + 15) / 16 * 16;
+    size_t          stride = values_bytes + (k3_format_scale_bytes(format, width) + 15) / 16 * 16;
+    device<uint8_t> codes(count * stride);
+    device<const uint8_t *> values(count), scales(count);
+    device<uint16_t>        out((size_t)count * width, true);
+    device<uint16_t *>      to(count);
+    device<float>           factors(count), weights(count);
+    k3_gpu_scale_t          a = {format,
+                                 count,
+                                 width,
+                                 values.data(),
+                                 scales.data(),
+                                 factors.data(),
+                        weighted ? weights.data() : nullptr,
+                                 to.data()};
+    std::vector<uint16_t>   row(width);
+    std::vector<float>      decoded(width);
+
+    for (uint32_t r = 0; r < count; r++) {
+        values[r] = codes.data() + r * stride;
+        scales[r] = values[r] + values_bytes;
+        to[r] = out.data() + (size_t)(count - 1 - r) * width;
+        factors[r] = 0.75f + 0.125f * (float)r;
+        weights[r] = 0.3f;
+        fill_bf16(row.data(), width, r + 3);
+        scalar()->encode(format, row.data(), width, (void *)values[r], (void *)scales[r]);
+    }
+    run_in_orders(a, out);
+    for (uint32_t r = 0; r < count; r++) {
+        scalar()->decode(format, values[r], scales[r], width, decoded.data());
+        for (uint32_t k = 0; k < width; k++) {
+            float want = decoded[k] * factors[r] * (weighted ? weights[r] : 1.0f);
+
+            assert_int_equal(to[r][k], k3_f32_to_bf16(want));
+        }
+    }
+}
+
+static void test_scale(void **state)
+{
+    (void)state;
+    for (k3_format_t format : formats) {
+        check_scale(format, 3, 3584, true);
+    }
+    check_scale(K3_FORMAT_BF16, 5, 160, false);
 }
 
 /* --- copy ------------------------------------------------------------------------------------ */
@@ -302,11 +393,124 @@ static void test_route(void **state)
     check_route(1, 33, 1);
 }
 
+/* --- sums, activation, dense layers, weights of given ids ---------------------------------------- */
+
+static void check_sum(uint32_t parts, uint64_t n, int64_t gap)
+{
+    device<uint16_t>              values(parts * (n + (uint64_t)gap)), out(n, true);
+    std::vector<const uint16_t *> part(parts);
+    std::vector<uint16_t>         want(n);
+    k3_gpu_sum_t                  a = {n, parts, values.data(), 2 * ((int64_t)n + gap), out.data()};
+
+    fill_bf16(values.data(), values.size(), n);
+    for (uint32_t i = 0; i < parts; i++) {
+        part[i] = values.data() + i * (n + (uint64_t)gap);
+    }
+    run_in_orders(a, out);
+    scalar()->sum(part.data(), parts, n, want.data());
+    assert_memory_equal(out.data(), want.data(), 2 * n);
+    assert_true(moved() <= 2 * (parts + 1) * n * 11 / 10);
+}
+
+static void test_sum(void **state)
+{
+    (void)state;
+    check_sum(8, 3584, 0);
+    check_sum(2, 7168, 16);
+    check_sum(1, 8, 0);
+}
+
+static void check_activate(k3_activation_t activation, uint64_t n)
+{
+    device<uint16_t>      gate(n), up(n), out(n, true);
+    std::vector<uint16_t> want(n);
+    k3_gpu_activate_t     a = {n, activation, gate.data(), up.data(), out.data()};
+
+    fill_bf16(gate.data(), n, 4);
+    fill_bf16(up.data(), n, 5);
+    run_in_orders(a, out);
+    scalar()->activate(activation, gate.data(), up.data(), n, want.data());
+    assert_memory_equal(out.data(), want.data(), 2 * n);
+    assert_true(moved() <= 6 * n * 11 / 10);
+}
+
+static void test_activate(void **state)
+{
+    (void)state;
+    check_activate(K3_ACT_SITU, 6144);
+    check_activate(K3_ACT_SWIGLU, 40);
+}
+
+static void check_dense(uint32_t m, uint32_t n, uint32_t k, bool f32)
+{
+    device<uint16_t> x((size_t)m * k), w((size_t)n * k), y((size_t)m * n, true);
+    device<float>    y_f32((size_t)m * n, true);
+    k3_gpu_dense_t   a = {
+          m, n, k, x.data(), w.data(), f32 ? y_f32.data() : nullptr, f32 ? nullptr : y.data()};
+
+    fill_bf16(x.data(), x.size(), k);
+    fill_bf16(w.data(), w.size(), n);
+    if (f32) {
+        run_in_orders(a, y_f32);
+    } else {
+        run_in_orders(a, y);
+    }
+    for (size_t i = 0; i < (size_t)m * n; i++) {
+        double want = 0, size = 0;
+
+        for (uint32_t j = 0; j < k; j++) {
+            double term =
+                (double)k3_bf16_to_f32(x[i / n * k + j]) * (double)k3_bf16_to_f32(w[i % n * k + j]);
+
+            want += term;
+            size += fabs(term);
+        }
+        /* f32 sums, then one rounding to bf16. */
+        double got = f32 ? (double)y_f32[i] : (double)k3_bf16_to_f32(y[i]);
+        assert_true(fabs(got - want) <= size * 1e-6 + (f32 ? 0 : fabs(want) / 256));
+    }
+}
+
+static void test_dense(void **state)
+{
+    (void)state;
+    check_dense(2, 9, 7168, true);
+    check_dense(3, 5, 264, false);
+    check_dense(1, 1, 8, false);
+}
+
+static void test_weigh(void **state)
+{
+    enum { rows = 5, experts = 896, k = 16 };
+    device<float>   logits(rows * experts), weights(rows * k, true);
+    device<int32_t> ids(rows * k);
+    k3_gpu_weigh_t  a = {rows, experts, k, logits.data(), ids.data(), weights.data()};
+    float           want[k];
+    uint64_t        seed = 2;
+
+    (void)state;
+    for (size_t i = 0; i < logits.size(); i++) {
+        logits[i] = 4 * random_float(&seed);
+    }
+    for (size_t i = 0; i < ids.size(); i++) {
+        ids[i] = i % 7 == 3 ? -1 : (int32_t)(random_bits(&seed) % experts);
+    }
+    run_in_orders(a, weights);
+    for (size_t r = 0; r < rows; r++) {
+        scalar()->route_weights(logits.data() + r * experts, k, ids.data() + r * k, want);
+        assert_memory_equal(weights.data() + r * k, want, sizeof want);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codes), cmocka_unit_test(test_encode),  cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_copy),  cmocka_unit_test(test_combine), cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_codes),    cmocka_unit_test(test_records),
+        cmocka_unit_test(test_scale),    cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_activate), cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_weigh),    cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_decode),   cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_combine),  cmocka_unit_test(test_norm),
         cmocka_unit_test(test_route),
     };
 

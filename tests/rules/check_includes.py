@@ -20,22 +20,23 @@ FLOORS = ["cell", "profiles", "plan", "engines", "region", "report", "sweep", "c
 HARNESS = {
     "base": {"base"},
     "record": {"base", "record"},
-    "mpi": {"base", "mpi"},
+    "device": {"base", "device"},
+    "mpi": {"base", "device", "mpi"},
     "doctor": {"base", "doctor"},
 }
 
 # Folders that work without MPI: no include may lead there, however many headers lie between.
 WITHOUT_MPI = ("bench/cell/", "bench/profiles/", "bench/plan/", "harness/base/",
-               "harness/record/", "harness/doctor/", "kernels/")
+               "harness/record/", "harness/device/", "harness/doctor/", "kernels/")
 
 # Files that may include these system headers themselves.
 MPI_FOLDERS = ("harness/mpi/", "bench/engines/", "bench/region/")
 MPI_FILES = ("bench/commands/version.c",)
 UCX_FOLDERS = ("harness/mpi/",)
-GPU_FOLDERS = ("kernels/gpu/",)
+GPU_FOLDERS = ("kernels/gpu/", "harness/device/gpu/")
 
 # Shared headers of the engines; all others in that folder belong to the engine of their name.
-ENGINE_HEADERS = ("engine", "spans")
+ENGINE_HEADERS = ("engine", "spans", "compute")
 
 
 def is_mpi(header):
@@ -71,7 +72,7 @@ def check_system(path, header):
     if is_ucx(header) and not path.startswith(UCX_FOLDERS):
         return "<%s> is known to harness/mpi only" % header
     if is_gpu(header) and not path.startswith(GPU_FOLDERS):
-        return "<%s> is known to kernels/gpu only" % header
+        return "<%s> is known to kernels/gpu and harness/device/gpu only" % header
     return None
 
 
@@ -212,7 +213,7 @@ BAD = [
     ("kernels/kernels.h", '#include "harness/base/base.h"', "kernels includes neither"),
     ("harness/base/base.h", '#include "bench/cell/cell.h"', "harness includes neither"),
     ("harness/base/base.h", '#include "harness/record/record.h"', "harness/base may include"),
-    ("kernels/kernels.h", "#include <cuda_runtime.h>", "kernels/gpu only"),
+    ("kernels/kernels.h", "#include <cuda_runtime.h>", "kernels/gpu and harness/device/gpu only"),
     ("bench/cell/cell.h", '#include "cell.h"', "no such file"),
     ("bench/engines/engine.h", '#include "bench/engines/slab_own.h"', "of another engine"),
     ("bench/cell/cell.h", '#  include "bench/cell/cell.h"', "circle"),

@@ -1,0 +1,43 @@
+/* What the arithmetic on a device keeps for a cell: tables that the host fills and the device reads, and
+ * the rows between the kernels of the experts. */
+#ifndef K3_ENGINES_COMPUTE_TABLES_H
+#define K3_ENGINES_COMPUTE_TABLES_H
+
+#include "bench/engines/compute.h"
+
+/* The same entries in the host's memory and in the device's. */
+typedef struct k3_table {
+    void    *host, *device;
+    uint64_t count; /* entries of room */
+    size_t   entry; /* bytes */
+} k3_table_t;
+
+/* Rows of a format, with a pointer to each in the device's tables. */
+typedef struct k3_coded_rows {
+    uint8_t   *bytes;
+    uint64_t   stride, scales_at;
+    k3_table_t values, scales;
+} k3_coded_rows_t;
+
+typedef struct k3_on_device {
+    const k3_gpu_t      *gpu;
+    k3_blas_t           *blas; /* NULL: dense layers by plain kernels */
+    const k3_blas_ops_t *blas_ops;
+    k3_stream_t          stream; /* that calls are started on */
+    k3_table_t           parts, copies, words, ids, wanted;
+    uint64_t             copy_count;
+    /* experts: tables by row, tasks */
+    k3_table_t      values, scales, out, row_weights, row_factors, tasks;
+    uint64_t        row_count, task_count;
+    k3_format_t     format; /* of the rows */
+    bool            weighted;
+    uint16_t       *plain, *activated; /* [rows][L], [rows][I] bf16 */
+    k3_table_t      plain_rows, activated_rows;
+    k3_coded_rows_t input, middle; /* in the formats of the recipe */
+} k3_on_device_t;
+
+/* The first n entries go to the device; where they are there. `send` takes them from elsewhere. */
+const void *k3_table_sent(k3_compute_t *c, const k3_table_t *table, uint64_t n);
+const void *k3_table_send(k3_compute_t *c, const k3_table_t *table, const void *from, uint64_t n);
+
+#endif

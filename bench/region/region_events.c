@@ -1,0 +1,104 @@
+/* Phases that kernels alone make up, timed by events of the device: the host only starts them. All other
+ * phases, and the totals, are the host's. */
+#include "bench/engines/compute_tables.h"
+#include "bench/region/region_internal.h"
+#include "harness/base/memory.h"
+
+typedef struct k3_region_events {
+    void    *base; /* when the iteration began */
+    uint64_t base_ticks;
+    void    *begin[K3_PHASE_COUNT], *end[K3_PHASE_COUNT]; /* NULL: the host's clock */
+    bool     seen[K3_PHASE_COUNT];
+    bool     on; /* off: the device's phases are not timed at all */
+} k3_region_events_t;
+
+static const k3_phase_t of_kernels[] = {
+    K3_PHASE_ROUTER,     K3_PHASE_LATENT_DOWN,    K3_PHASE_SHARED_EXPERT, K3_PHASE_QUANTIZE,
+    K3_PHASE_EXPERT_MLP, K3_PHASE_COMBINE_REDUCE, K3_PHASE_LATENT_UP};
+
+enum { OF_KERNELS = sizeof(of_kernels) / sizeof(of_kernels[0]) };
+
+static void mark(void *region, k3_phase_t phase, bool end)
+{
+    k3_region_t        *r = region;
+    k3_region_events_t *e = r->events;
+    void               *event = end ? e->end[phase] : e->begin[phase];
+
+    if (e->on && event != NULL) {
+        k3_device_event_record(r->compute.device, event, r->compute.on->stream);
+        e->seen[phase] |= end;
+    }
+}
+
+k3_status_t k3_region_events_create(k3_region_t *r, k3_error_t *err)
+{
+    k3_device_t *device = r->compute.device;
+
+    if (device == NULL) {
+        return K3_OK;
+    }
+    if (k3_alloc("events", 1, sizeof(*r->events), &r->events, err) != K3_OK ||
+        k3_device_event_create(device, &r->events->base, err) != K3_OK) {
+        return err->status;
+    }
+    for (int i = 0; i < OF_KERNELS && err->status == K3_OK; i++) {
+        if (k3_device_event_create(device, &r->events->begin[of_kernels[i]], err) == K3_OK) {
+            k3_device_event_create(device, &r->events->end[of_kernels[i]], err);
+        }
+    }
+    r->events->on = r->times_kernels;
+    r->spans.mark = mark;
+    r->spans.mark_arg = r;
+    return err->status;
+}
+
+void k3_region_events_destroy(k3_region_t *r)
+{
+    if (r->events == NULL) {
+        return;
+    }
+    for (int i = 0; i < OF_KERNELS; i++) {
+        k3_device_event_destroy(r->compute.device, r->events->begin[of_kernels[i]]);
+        k3_device_event_destroy(r->compute.device, r->events->end[of_kernels[i]]);
+    }
+    k3_device_event_destroy(r->compute.device, r->events->base);
+    k3_free(r->events);
+    r->events = NULL;
+}
+
+void k3_region_events_begin(k3_region_t *r)
+{
+    if (r->events == NULL || !r->events->on) {
+        return;
+    }
+    for (int i = 0; i < OF_KERNELS; i++) {
+        r->events->seen[of_kernels[i]] = false;
+    }
+    k3_device_event_record(r->compute.device, r->events->base, K3_STREAM_MAIN);
+    r->events->base_ticks = k3_clock_now();
+}
+
+static void take_times(k3_region_t *r, k3_phase_t phase)
+{
+    k3_region_events_t *e = r->events;
+    k3_device_t        *device = r->compute.device;
+    double              from = k3_device_event_us(device, e->base, e->begin[phase]);
+    double              took = k3_device_event_us(device, e->begin[phase], e->end[phase]);
+
+    r->spans.ticks[phase] = k3_clock_ticks(took);
+    r->spans.first[phase] = e->base_ticks + k3_clock_ticks(from);
+    r->spans.last[phase] = r->spans.first[phase] + r->spans.ticks[phase];
+}
+
+void k3_region_events_end(k3_region_t *r)
+{
+    for (int i = 0; r->events != NULL && i < OF_KERNELS; i++) {
+        k3_phase_t phase = of_kernels[i];
+
+        if (r->events->on && r->events->seen[phase]) {
+            take_times(r, phase);
+        } else {
+            r->spans.used[phase] = false;
+        }
+    }
+}
