@@ -19,10 +19,19 @@
 const char *const k3_source_kind_names[] = {"datasheet", "published", "secondary",
                                             "measured",  "decided",   NULL};
 
+const double k3_work_mb[K3_WORK_SIZES] = {1, 8, 64};
+
 typedef struct figure_def {
     const char *name;
     double      least, most;
 } figure_def_t;
+
+/* A cost of a row and a rate for each of k3_work_mb. */
+#define WORK_DEF(work, index, name)                                                                \
+    [K3_FIG_WORK_US(work, index)] = {name "_us", 0, 1e6},                                          \
+                          [K3_FIG_WORK_GBPS(work, index)] = {name "_gbps", 1e-3, 1e6}
+#define WORK_DEFS(work, name)                                                                      \
+    WORK_DEF(work, 0, name "_1mb"), WORK_DEF(work, 1, name "_8mb"), WORK_DEF(work, 2, name "_64mb")
 
 /* Bounds of what can be meant: they catch a slip of unit, not an odd machine. */
 static const figure_def_t defs[K3_FIG_COUNT] = {
@@ -45,21 +54,22 @@ static const figure_def_t defs[K3_FIG_COUNT] = {
     [K3_FIG_STORE_MESSAGE_US] = {"store_message_us", 1e-5, 1e6},
     [K3_FIG_STORE_SIGNAL_US] = {"store_signal_us", 1e-5, 1e6},
     [K3_FIG_STORE_PEAK_GBPS] = {"store_peak_gbps", 1e-3, 1e6},
-    [K3_FIG_STORE_COLD_GBPS] = {"store_cold_gbps", 1e-3, 1e6},
-    [K3_FIG_QP_COLD_GBPS] = {"qp_cold_gbps", 1e-3, 1e6},
-    [K3_FIG_ENCODE_COLD_GBPS] = {"encode_cold_gbps", 1e-3, 1e6},
-    [K3_FIG_REDUCE_COLD_GBPS] = {"reduce_cold_gbps", 1e-3, 1e6},
-    [K3_FIG_CACHE_MB] = {"cache_mb", 0.1, 1e6},
-    [K3_FIG_QP_GBPS] = {"qp_gbps", 1e-4, 1e5},
     [K3_FIG_COPY_GBPS] = {"copy_gbps", 1e-3, 1e6},
-    [K3_FIG_ENCODE_GBPS] = {"encode_gbps", 1e-3, 1e6},
-    [K3_FIG_REDUCE_GBPS] = {"reduce_gbps", 1e-3, 1e6},
     [K3_FIG_WEIGHTS_GBPS] = {"weights_gbps", 1e-3, 1e6},
     [K3_FIG_GEMM_GFLOPS] = {"gemm_gflops", 1e-3, 1e9},
     [K3_FIG_BARRIER_US] = {"barrier_us", 1e-3, 1e9},
+    [K3_FIG_SWITCH_US] = {"switch_us", 1e-4, 1e6},
+    [K3_FIG_FINISH_US] = {"finish_us", 0, 1e9},
     [K3_FIG_LAUNCH_US] = {"launch_us", 0, 1e6},
     [K3_FIG_EXPERT_US] = {"expert_us", 0, 1e6},
     [K3_FIG_QP_MESSAGE_US] = {"qp_message_us", 0, 1e6},
+    WORK_DEFS(K3_WORK_ENCODE, "encode"),
+    WORK_DEFS(K3_WORK_STORE, "store"),
+    WORK_DEFS(K3_WORK_FORWARD, "forward"),
+    WORK_DEFS(K3_WORK_REDUCE, "reduce"),
+    WORK_DEFS(K3_WORK_OWN_STORE, "own_store"),
+    WORK_DEFS(K3_WORK_OWN_FORWARD, "own_forward"),
+    WORK_DEFS(K3_WORK_OWN_REDUCE, "own_reduce"),
     [K3_FIG_SCALEUP_SHARE] = {"scaleup_share", 0.01, 1.5},
     [K3_FIG_NIC_SHARE] = {"nic_share", 0.01, 1.5},
     [K3_FIG_MEMORY_SHARE] = {"memory_share", 0.01, 1.5},

@@ -55,9 +55,7 @@ static double larger(double a, double b)
 
 /* --- one rank ----------------------------------------------------------------------------------- */
 
-typedef struct sides {
-    k3_load_t out, in;
-} sides_t;
+typedef k3_predict_sides_t sides_t;
 
 static void add_load(k3_load_t *to, const k3_load_t *from)
 {
@@ -72,7 +70,7 @@ static void add_load(k3_load_t *to, const k3_load_t *from)
     to->lane_posts = larger(to->lane_posts, from->lane_posts);
 }
 
-static sides_t sides_of(const model_t *m, bool combine, uint32_t i)
+sides_t k3_predict_sides(const model_t *m, bool combine, uint32_t i)
 {
     sides_t s = {0};
 
@@ -140,7 +138,7 @@ static double issue_us(const model_t *m, const sides_t *s)
 }
 
 /* Signals that answer each other: data behind their counts, a second hop, barriers. */
-static double latency_us(const model_t *m, bool combine, const sides_t *s)
+double k3_predict_latency(const model_t *m, bool combine, const sides_t *s)
 {
     const k3_profile_t *p = m->cell->profile;
     bool                network = through_nic(&s->out) + through_nic(&s->in) > 0;
@@ -151,6 +149,7 @@ static double latency_us(const model_t *m, bool combine, const sides_t *s)
     bool   second = (p->copy == K3_COPY_PER_NODE || p->copy == K3_COPY_CHUNK) && network && stores;
 
     hops += p->completion == K3_DONE_BARRIER ? 2 : 0;
+    hops += m->cell->signal_waits ? 2 : 0; /* there and back, before the signal leaves */
     return hops * far + (second ? near : 0);
 }
 
@@ -158,10 +157,10 @@ static double latency_us(const model_t *m, bool combine, const sides_t *s)
 
 static void gpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3_TERM_COUNT])
 {
-    sides_t s = sides_of(m, combine, i);
+    sides_t s = k3_predict_sides(m, combine, i);
 
     term[K3_TERM_FIXED] = m->f[K3_FIG_LAUNCH_US];
-    term[K3_TERM_LATENCY] = latency_us(m, combine, &s);
+    term[K3_TERM_LATENCY] = k3_predict_latency(m, combine, &s);
     term[K3_TERM_ISSUE] = issue_us(m, &s);
     term[K3_TERM_QP] = s.out.lane_posts * m->f[K3_FIG_QP_MESSAGE_US];
     term[K3_TERM_SCALEUP] = scaleup_us(m, &s, m->f[K3_FIG_SCALEUP_SHARE]);
@@ -179,58 +178,6 @@ static double overlapped(const double term[K3_TERM_COUNT])
         most = larger(most, term[t]);
     }
     return term[K3_TERM_FIXED] + term[K3_TERM_LATENCY] + most;
-}
-
-/* --- on a CPU: one after another, on shared cores ----------------------------------------------- */
-
-/* Whether what all ranks of the node send and what they receive is more than its last cache holds. */
-static bool is_cold(const model_t *m, const sides_t *s)
-{
-    double bytes = 0;
-
-    for (int c = 0; c < K3_CLASS_COUNT; c++) {
-        bytes += s->out.wire[c] + s->in.wire[c];
-    }
-    return m->f[K3_FIG_CACHE_MB] > 0 && bytes * m->cell->node_most > m->f[K3_FIG_CACHE_MB] * 1e6;
-}
-
-static double rate_of(const model_t *m, bool cold, k3_figure_t warm_rate, k3_figure_t cold_rate)
-{
-    return cold && m->f[cold_rate] > 0 ? m->f[cold_rate] : m->f[warm_rate];
-}
-
-static double stored_us(const model_t *m, bool cold, const k3_load_t *l)
-{
-    return k3_at_rate(l->wire[K3_CLASS_SELF] + l->wire[K3_CLASS_STORE],
-                      rate_of(m, cold, K3_FIG_SCALEUP_GBPS, K3_FIG_STORE_COLD_GBPS)) +
-           k3_at_rate(l->wire[K3_CLASS_NODE],
-                      rate_of(m, cold, K3_FIG_QP_GBPS, K3_FIG_QP_COLD_GBPS));
-}
-
-static double kernel_us(const model_t *m, bool combine, bool cold, uint32_t i, const sides_t *s)
-{
-    double encode = m->cell->dispatch_format == K3_FORMAT_BF16
-                        ? m->f[K3_FIG_COPY_GBPS]
-                        : rate_of(m, cold, K3_FIG_ENCODE_GBPS, K3_FIG_ENCODE_COLD_GBPS);
-
-    return combine ? k3_at_rate(all_payload(&s->in),
-                                rate_of(m, cold, K3_FIG_REDUCE_GBPS, K3_FIG_REDUCE_COLD_GBPS))
-                   : k3_at_rate(row_bytes(m, k3_predict_rank(m, i)), encode);
-}
-
-static void cpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3_TERM_COUNT])
-{
-    sides_t s = sides_of(m, combine, i);
-
-    term[K3_TERM_FIXED] = m->f[K3_FIG_LAUNCH_US];
-    term[K3_TERM_LATENCY] = latency_us(m, combine, &s) * m->crowd;
-    term[K3_TERM_ISSUE] = issue_us(m, &s) * m->crowd;
-    term[K3_TERM_SCALEUP] = stored_us(m, is_cold(m, &s), &s.out) * m->crowd;
-    term[K3_TERM_NIC] =
-        k3_at_rate(larger(s.out.wire[K3_CLASS_NETWORK], s.in.wire[K3_CLASS_NETWORK]),
-                   m->f[K3_FIG_NIC_GBPS]) *
-        m->cell->node_most;
-    term[K3_TERM_MEMORY] = kernel_us(m, combine, is_cold(m, &s), i, &s) * m->crowd;
 }
 
 static double added(const double term[K3_TERM_COUNT])
@@ -292,12 +239,12 @@ typedef void (*phase_fn_t)(const model_t *m, uint32_t i, double term[K3_TERM_COU
 
 static void dispatch_terms(const model_t *m, uint32_t i, double term[K3_TERM_COUNT])
 {
-    (m->shares_cores ? cpu_phase : gpu_phase)(m, false, i, term);
+    (m->shares_cores ? k3_predict_cpu_phase : gpu_phase)(m, false, i, term);
 }
 
 static void combine_terms(const model_t *m, uint32_t i, double term[K3_TERM_COUNT])
 {
-    (m->shares_cores ? cpu_phase : gpu_phase)(m, true, i, term);
+    (m->shares_cores ? k3_predict_cpu_phase : gpu_phase)(m, true, i, term);
 }
 
 /* Fused: all of it at once, started once. */
@@ -383,7 +330,7 @@ static void note_missing(const model_t *m)
     size_t                   used = 0;
 
     for (uint32_t i = 0; i < m->loads->count; i++) {
-        sides_t s = sides_of(m, false, i);
+        sides_t s = k3_predict_sides(m, false, i);
 
         wire[0] += s.out.wire[K3_CLASS_STORE];
         wire[1] += m->shares_cores ? s.out.wire[K3_CLASS_NETWORK] : through_nic(&s.out);
@@ -403,7 +350,7 @@ static void predict_region(model_t *m)
     unsigned            pair = 1u << K3_PREDICT_DISPATCH | 1u << K3_PREDICT_COMBINE;
     unsigned            around = whole ? 1u << K3_PREDICT_DENSE | 1u << K3_PREDICT_EXCHANGE : 0;
     unsigned            experts = 1u << K3_PREDICT_EXPERTS;
-    double (*together)(const double *) = m->shares_cores ? added : overlapped;
+    double (*together)(const double *) = m->shares_cores ? k3_predict_cpu_together : overlapped;
 
     predict_phase(m, K3_PREDICT_EXPERTS, k3_predict_experts,
                   m->shares_cores ? cpu_experts : overlapped);

@@ -13,6 +13,16 @@ typedef struct k3_predict_model {
     double            crowd; /* ranks for each core, at least 1 */
 } k3_predict_model_t;
 
+/* What a rank sends and receives in a dispatch, its counts included, or in a combine. */
+typedef struct k3_predict_sides {
+    k3_load_t out, in;
+} k3_predict_sides_t;
+
+k3_predict_sides_t k3_predict_sides(const k3_predict_model_t *m, bool combine, uint32_t i);
+
+/* Signals that answer each other. */
+double k3_predict_latency(const k3_predict_model_t *m, bool combine, const k3_predict_sides_t *s);
+
 /* us of `bytes` at GB/s (or of operations at GFLOPS); nothing where the rate is not known. */
 static inline double k3_at_rate(double bytes, double gbps)
 {
@@ -24,6 +34,11 @@ static inline uint32_t k3_predict_rank(const k3_predict_model_t *m, uint32_t i)
 {
     return m->loads->expected ? k3_expected_origin(m->cell, i) : i;
 }
+
+/* Dispatch or combine of one rank where ranks share cores, and its terms together. */
+void   k3_predict_cpu_phase(const k3_predict_model_t *m, bool combine, uint32_t i,
+                            double term[K3_TERM_COUNT]);
+double k3_predict_cpu_together(const double term[K3_TERM_COUNT]);
 
 /* Terms of one rank. */
 void k3_predict_experts(const k3_predict_model_t *m, uint32_t i, double term[K3_TERM_COUNT]);
