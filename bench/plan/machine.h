@@ -47,6 +47,7 @@ typedef enum k3_figure {
     K3_FIG_SCALEUP_LINKS, /* 0: switched; else the peers that the rate is divided over */
     K3_FIG_NIC_GBPS,      /* per rank and direction */
     K3_FIG_SMS,
+    K3_FIG_GEMM_TILE, /* rows and columns of results that operands are brought on chip for together */
     /* costs; measured ones take the place of the model's constants */
     K3_FIG_SCALEUP_LATENCY_US, /* one signal, one way */
     K3_FIG_NETWORK_LATENCY_US,
@@ -64,7 +65,10 @@ typedef enum k3_figure {
     K3_FIG_FINISH_US,       /* flush and barrier behind a phase whose puts software carries */
     K3_FIG_LAUNCH_US,       /* fixed cost of a call */
     K3_FIG_EXPERT_US,       /* fixed cost of the experts' calls */
-    K3_FIG_QP_MESSAGE_US,   /* one message of a queue pair behind another on the same */
+    K3_FIG_FEED_GBPS,       /* operands of a GEMM that reach one SM */
+    K3_FIG_UNPACK_GPS, /* 10^9 FP4 weights a second that one SM turns into what its GEMM multiplies, where
+                             no FP4 arithmetic does */
+    K3_FIG_QP_MESSAGE_US, /* one message of a queue pair behind another on the same */
     /* what a core does with rows: for each of k3_row_work_t and of k3_work_mb a cost of a row and a rate */
     K3_FIG_WORK,
     K3_FIG_WORK_LAST = K3_FIG_WORK + 2 * K3_WORK_COUNT * K3_WORK_SIZES - 1,

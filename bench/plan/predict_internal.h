@@ -29,6 +29,13 @@ static inline double k3_at_rate(double bytes, double gbps)
     return gbps > 0 ? bytes / gbps * 1e-3 : 0.0;
 }
 
+/* Dense arithmetic on operands of `bits` each, whose peak is `tflops`: GFLOPS that are reached. */
+double k3_predict_gemm_gflops(const k3_predict_model_t *m, double tflops, double bits);
+
+/* ... over the peak, of the cell's experts and of dense layers. */
+double k3_predict_expert_share(const k3_predict_model_t *m);
+double k3_predict_dense_share(const k3_predict_model_t *m);
+
 /* The rank that load `i` is of. */
 static inline uint32_t k3_predict_rank(const k3_predict_model_t *m, uint32_t i)
 {
