@@ -18,11 +18,11 @@ enum {
     GROUP = 16,  /* rows of a sum, and rows that a store sends again and again */
     REPEATS = 5, /* of which the median counts */
     WORDS = 896, /* signals, each in a line of its own */
-    LANES = 128, /* of a pair, used in turns: their accounts take room in the caches too */
+    LANES = 512, /* of a pair, used in turns: their accounts take room in the caches too */
     LINE = 64,
-    SPREAD = 16384, /* at most so far apart lie two rows, as in slots that most rows leave empty */
     AREA = 1 << 26,
-    TURNS = 7919 /* a prime: rows go to their slots in no order */
+    SPARSE = 1024, /* rows that spread over it */
+    TURNS = 7919   /* a prime: rows go to their slots in no order */
 };
 
 typedef struct exchange {
@@ -50,12 +50,13 @@ typedef struct slots {
     uint64_t rows, length, stride;
 } slots_t;
 
+/* So many bytes, in an area of its own: each row in a place for a long one where there is room. */
 static slots_t slots_of(double bytes, uint64_t length)
 {
     slots_t s = {(uint64_t)bytes / length / GROUP * GROUP, length, 0};
 
     s.rows = s.rows > 0 ? s.rows : GROUP;
-    s.stride = AREA / s.rows < SPREAD ? AREA / s.rows / LINE * LINE : SPREAD;
+    s.stride = AREA / s.rows < LONG ? AREA / s.rows / LINE * LINE : LONG;
     return s;
 }
 
@@ -165,10 +166,9 @@ static double median_of(double *values)
 }
 
 /* us of a row of each step, mean over the cores. */
-static void measure(exchange_t *x, double bytes, uint64_t length, double us[STEPS])
+static void measure(exchange_t *x, slots_t s, double us[STEPS])
 {
-    slots_t s = slots_of(bytes, length);
-    double  values[STEPS][REPEATS], round[STEPS];
+    double values[STEPS][REPEATS], round[STEPS];
 
     one_round(x, &s, round); /* first use of pages */
     for (int i = 0; i < REPEATS; i++) {
@@ -182,23 +182,41 @@ static void measure(exchange_t *x, double bytes, uint64_t length, double us[STEP
     }
 }
 
-static void set_work(exchange_t *x, bool own, k3_machine_file_t *m)
+static k3_row_work_t work_of(int step, bool own)
 {
-    x->to = own ? x->world->rank : x->partner;
+    return own ? steps[step].own : steps[step].peer;
+}
+
+/* What each byte adds, by how much is touched: the source and two areas of arrivals are the core's own. */
+static void set_rates(exchange_t *x, bool own, k3_machine_file_t *m)
+{
     for (int size = 0; size < K3_WORK_SIZES; size++) {
-        /* Source and two areas of arrivals are the core's own. */
         double bytes = k3_work_mb[size] * 1e6 / 3, brief[STEPS], full[STEPS];
 
-        measure(x, bytes, SHORT, brief);
-        measure(x, bytes, LONG, full);
+        measure(x, slots_of(bytes, SHORT), brief);
+        measure(x, slots_of(bytes, LONG), full);
         for (int step = 0; step < STEPS; step++) {
-            k3_row_work_t work = own ? steps[step].own : steps[step].peer;
-            double        byte = fmax(full[step] - brief[step], 1e-6) / (LONG - SHORT);
+            double byte = fmax(full[step] - brief[step], 1e-6) / (LONG - SHORT);
 
-            k3_machine_set(m, K3_FIG_WORK_US(work, size), fmax(brief[step] - byte * SHORT, 0),
-                           K3_FROM_MEASURED, "a row, all cores at once");
-            k3_machine_set(m, K3_FIG_WORK_GBPS(work, size), 1e-3 / byte, K3_FROM_MEASURED,
-                           "its bytes, from rows of 512 and 8192");
+            k3_machine_set(m, K3_FIG_WORK_GBPS(work_of(step, own), size), 1e-3 / byte,
+                           K3_FROM_MEASURED, "bytes of rows of 512 and 8192, all cores at once");
+        }
+    }
+}
+
+/* What a row costs besides, by how far apart rows lie. */
+static void set_rows(exchange_t *x, bool own, k3_machine_file_t *m)
+{
+    for (int spread = 0; spread < K3_WORK_SPREADS; spread++) {
+        double us[STEPS];
+
+        measure(x, (slots_t){SPARSE, SHORT, (uint64_t)(k3_work_kb[spread] * 1024)}, us);
+        for (int step = 0; step < STEPS; step++) {
+            k3_row_work_t work = work_of(step, own);
+            double        byte = 1e-3 / k3_figure(m, K3_FIG_WORK_GBPS(work, 0), 1e3);
+
+            k3_machine_set(m, K3_FIG_WORK_US(work, spread), fmax(us[step] - byte * SHORT, 0),
+                           K3_FROM_MEASURED, "a row of 512, all cores at once, less its bytes");
         }
     }
 }
@@ -366,8 +384,11 @@ k3_status_t k3_doctor_exchange(const k3_world_t *world, k3_fabric_t *fabric,
 
     if (open_exchange(&x, fabric, err) == K3_OK) {
         x.block = k3_qps_memory(x.qps);
-        set_work(&x, true, machine);
-        set_work(&x, false, machine);
+        for (int own = 1; own >= 0; own--) {
+            x.to = own ? world->rank : x.partner;
+            set_rates(&x, own, machine);
+            set_rows(&x, own, machine);
+        }
         set_rest(&x, machine);
         k3_qps_destroy(x.qps);
     }

@@ -19,19 +19,19 @@
 const char *const k3_source_kind_names[] = {"datasheet", "published", "secondary",
                                             "measured",  "decided",   NULL};
 
-const double k3_work_mb[K3_WORK_SIZES] = {1, 8, 64};
+const double k3_work_mb[K3_WORK_SIZES] = {1, 8, 64}, k3_work_kb[K3_WORK_SPREADS] = {4, 64};
 
 typedef struct figure_def {
     const char *name;
     double      least, most;
 } figure_def_t;
 
-/* A cost of a row and a rate for each of k3_work_mb. */
-#define WORK_DEF(work, index, name)                                                                \
-    [K3_FIG_WORK_US(work, index)] = {name "_us", 0, 1e6},                                          \
-                          [K3_FIG_WORK_GBPS(work, index)] = {name "_gbps", 1e-3, 1e6}
 #define WORK_DEFS(work, name)                                                                      \
-    WORK_DEF(work, 0, name "_1mb"), WORK_DEF(work, 1, name "_8mb"), WORK_DEF(work, 2, name "_64mb")
+    [K3_FIG_WORK_US(work, 0)] = {name "_4kb_us", 0, 1e6},                                          \
+                          [K3_FIG_WORK_US(work, 1)] = {name "_64kb_us", 0, 1e6},                   \
+                          [K3_FIG_WORK_GBPS(work, 0)] = {name "_1mb_gbps", 1e-3, 1e6},             \
+                          [K3_FIG_WORK_GBPS(work, 1)] = {name "_8mb_gbps", 1e-3, 1e6},             \
+                          [K3_FIG_WORK_GBPS(work, 2)] = {name "_64mb_gbps", 1e-3, 1e6}
 
 /* Bounds of what can be meant: they catch a slip of unit, not an odd machine. */
 static const figure_def_t defs[K3_FIG_COUNT] = {

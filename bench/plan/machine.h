@@ -30,9 +30,10 @@ typedef enum k3_row_work {
     K3_WORK_COUNT
 } k3_row_work_t;
 
-/* Memory that a core touches until it comes round to the same again, MB: caches serve what is small. */
-enum { K3_WORK_SIZES = 3 };
-extern const double k3_work_mb[K3_WORK_SIZES];
+/* Memory that a core touches until it comes round to the same again, MB: caches serve what is small. Bytes
+ * between one row's place and the next, KB: each finds another page where slots are mostly empty. */
+enum { K3_WORK_SIZES = 3, K3_WORK_SPREADS = 2, K3_WORK_FIGURES = K3_WORK_SIZES + K3_WORK_SPREADS };
+extern const double k3_work_mb[K3_WORK_SIZES], k3_work_kb[K3_WORK_SPREADS];
 
 typedef enum k3_figure {
     /* what a rank has; a rank is a GPU, or a process on a CPU */
@@ -69,9 +70,10 @@ typedef enum k3_figure {
     K3_FIG_UNPACK_GPS, /* 10^9 FP4 weights a second that one SM turns into what its GEMM multiplies, where
                              no FP4 arithmetic does */
     K3_FIG_QP_MESSAGE_US, /* one message of a queue pair behind another on the same */
-    /* what a core does with rows: for each of k3_row_work_t and of k3_work_mb a cost of a row and a rate */
+    /* what a core does with rows: for each of k3_row_work_t the cost of a row by k3_work_kb, and the rate
+     * of its bytes by k3_work_mb */
     K3_FIG_WORK,
-    K3_FIG_WORK_LAST = K3_FIG_WORK + 2 * K3_WORK_COUNT * K3_WORK_SIZES - 1,
+    K3_FIG_WORK_LAST = K3_FIG_WORK + K3_WORK_FIGURES * K3_WORK_COUNT - 1,
     /* shares of the rates above that are reached */
     K3_FIG_SCALEUP_SHARE,
     K3_FIG_NIC_SHARE,
@@ -81,9 +83,9 @@ typedef enum k3_figure {
     K3_FIG_COUNT
 } k3_figure_t;
 
-#define K3_FIG_WORK_US(work, size)                                                                 \
-    ((k3_figure_t)(K3_FIG_WORK + 2 * (K3_WORK_SIZES * (work) + (size))))
-#define K3_FIG_WORK_GBPS(work, size) ((k3_figure_t)(K3_FIG_WORK_US(work, size) + 1))
+#define K3_FIG_WORK_US(work, spread)                                                               \
+    ((k3_figure_t)(K3_FIG_WORK + K3_WORK_FIGURES * (work) + (spread)))
+#define K3_FIG_WORK_GBPS(work, size) (K3_FIG_WORK_US(work, K3_WORK_SPREADS + (size)))
 
 typedef enum k3_source_kind {
     K3_FROM_DATASHEET,

@@ -21,15 +21,23 @@ static const struct {
     k3_figure_t figure;
     double      value;
 } constants[] = {
-    {K3_FIG_LAUNCH_US, 15.5},          {K3_FIG_SCALEUP_LATENCY_US, 1.6},
-    {K3_FIG_NETWORK_LATENCY_US, 41.8}, {K3_FIG_MESSAGE_US, 0.02},
-    {K3_FIG_SIGNAL_US, 0.0226},        {K3_FIG_DOORBELL_US, 0.01},
-    {K3_FIG_QP_MESSAGE_US, 0.1},       {K3_FIG_STORE_MESSAGE_US, 0.0038},
-    {K3_FIG_STORE_SIGNAL_US, 0.004},   {K3_FIG_SCALEUP_SHARE, 0.624},
-    {K3_FIG_NIC_SHARE, 0.849},         {K3_FIG_MEMORY_SHARE, 0.258},
-    {K3_FIG_WEIGHTS_SHARE, 0.48},      {K3_FIG_GEMM_SHARE, 0.85},
-    {K3_FIG_EXPERT_US, 25.7},          {K3_FIG_FEED_GBPS, 45},
-    {K3_FIG_UNPACK_GPS, 16},
+    {K3_FIG_LAUNCH_US, 15.8},
+    {K3_FIG_SCALEUP_LATENCY_US, 1.75},
+    {K3_FIG_NETWORK_LATENCY_US, 42.1},
+    {K3_FIG_MESSAGE_US, 0.02},
+    {K3_FIG_SIGNAL_US, 0.0235},
+    {K3_FIG_DOORBELL_US, 0.01},
+    {K3_FIG_QP_MESSAGE_US, 0.1},
+    {K3_FIG_STORE_MESSAGE_US, 0.00376},
+    {K3_FIG_STORE_SIGNAL_US, 0.004},
+    {K3_FIG_SCALEUP_SHARE, 0.624},
+    {K3_FIG_NIC_SHARE, 0.849},
+    {K3_FIG_MEMORY_SHARE, 0.278},
+    {K3_FIG_WEIGHTS_SHARE, 0.522},
+    {K3_FIG_GEMM_SHARE, 0.79},
+    {K3_FIG_EXPERT_US, 26},
+    {K3_FIG_FEED_GBPS, 40},
+    {K3_FIG_UNPACK_GPS, 17},
 };
 
 /* Within this share of the prediction, up and down, lie four of five points of series left out of the fit. */

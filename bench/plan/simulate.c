@@ -115,11 +115,12 @@ static int compare_arrivals(const void *a, const void *b)
 /* What goes on beside the links is the closed form's. */
 static double beside_links(const k3_prediction_phase_t *p)
 {
-    static const k3_term_t terms[] = {K3_TERM_QP, K3_TERM_MEMORY, K3_TERM_WEIGHTS, K3_TERM_GEMM};
-    double                 most = 0;
+    const double beside[] = {p->term[K3_TERM_QP], p->term[K3_TERM_MEMORY], p->term[K3_TERM_WEIGHTS],
+                             p->term[K3_TERM_GEMM] + p->term[K3_TERM_UNPACK]};
+    double       most = 0;
 
-    for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++) {
-        most = p->term[terms[i]] > most ? p->term[terms[i]] : most;
+    for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+        most = beside[i] > most ? beside[i] : most;
     }
     return most;
 }
