@@ -41,7 +41,7 @@ static const struct {
 };
 
 /* Within this share of the prediction, up and down, lie four of five points of series left out of the fit. */
-static const double range = 0.46;
+static const double range = 0.28;
 
 double k3_predict_figure(const k3_machine_file_t *machine, k3_figure_t figure)
 {
@@ -222,31 +222,30 @@ static k3_term_t largest_of(const double term[K3_TERM_COUNT])
     return (k3_term_t)most;
 }
 
+static void raise_limit(k3_prediction_phase_t *p, k3_term_t term, double us)
+{
+    if (us > p->limit_us) {
+        p->limit_us = us;
+        p->limit_by = term;
+    }
+}
+
 /* What no implementation can beat: links, memory and arithmetic at their full rates; on shared cores, where
  * caches serve what is small, only stores at their fastest and the wire. */
 static void set_limit(const model_t *m, k3_predicted_phase_t phase, k3_prediction_phase_t *p)
 {
     double gemm =
         phase == K3_PREDICT_DENSE ? k3_predict_dense_share(m) : k3_predict_expert_share(m);
-    double store = m->f[K3_FIG_STORE_PEAK_GBPS] > 0
-                       ? m->f[K3_FIG_SCALEUP_GBPS] / m->f[K3_FIG_STORE_PEAK_GBPS]
-                       : 0;
-    const struct {
-        k3_term_t term;
-        double    gpu, cpu; /* share of the term that is left at the full rate */
-    } hard[] = {{K3_TERM_SCALEUP, m->f[K3_FIG_SCALEUP_SHARE], store},
-                {K3_TERM_NIC, m->f[K3_FIG_NIC_SHARE], 1.0},
-                {K3_TERM_WEIGHTS, m->f[K3_FIG_WEIGHTS_SHARE], 0},
-                {K3_TERM_GEMM, gemm, 0}};
 
-    for (size_t i = 0; i < sizeof(hard) / sizeof(hard[0]); i++) {
-        double us = p->term[hard[i].term] * (m->shares_cores ? hard[i].cpu : hard[i].gpu);
-
-        if (us > p->limit_us) {
-            p->limit_us = us;
-            p->limit_by = hard[i].term;
-        }
+    if (m->shares_cores) {
+        raise_limit(p, K3_TERM_SCALEUP, k3_predict_cpu_least(m, phase));
+        raise_limit(p, K3_TERM_NIC, p->term[K3_TERM_NIC]);
+        return;
     }
+    raise_limit(p, K3_TERM_SCALEUP, p->term[K3_TERM_SCALEUP] * m->f[K3_FIG_SCALEUP_SHARE]);
+    raise_limit(p, K3_TERM_NIC, p->term[K3_TERM_NIC] * m->f[K3_FIG_NIC_SHARE]);
+    raise_limit(p, K3_TERM_WEIGHTS, p->term[K3_TERM_WEIGHTS] * m->f[K3_FIG_WEIGHTS_SHARE]);
+    raise_limit(p, K3_TERM_GEMM, p->term[K3_TERM_GEMM] * gemm);
 }
 
 typedef void (*phase_fn_t)(const model_t *m, uint32_t i, double term[K3_TERM_COUNT]);

@@ -155,6 +155,32 @@ void k3_predict_cpu_phase(const model_t *m, bool combine, uint32_t i, double ter
                         m->cell->node_most;
 }
 
+static double stored_bytes(const model_t *m, bool combine, uint32_t i)
+{
+    k3_predict_sides_t s = k3_predict_sides(m, combine, i);
+
+    return s.out.wire[K3_CLASS_SELF] + s.out.wire[K3_CLASS_STORE];
+}
+
+/* At the fastest that a core can store at all; of the busiest rank, or where ranks share cores of all. */
+double k3_predict_cpu_least(const model_t *m, k3_predicted_phase_t phase)
+{
+    double most = 0, sum = 0;
+
+    for (uint32_t i = 0; i < m->loads->count; i++) {
+        double bytes = 0;
+
+        bytes +=
+            phase == K3_PREDICT_DISPATCH || phase == K3_PREDICT_MOE ? stored_bytes(m, false, i) : 0;
+        bytes +=
+            phase == K3_PREDICT_COMBINE || phase == K3_PREDICT_MOE ? stored_bytes(m, true, i) : 0;
+        most = fmax(most, bytes);
+        sum += bytes;
+    }
+    return k3_at_rate(m->crowd > 1 ? sum / m->loads->count * m->crowd : most,
+                      m->f[K3_FIG_STORE_PEAK_GBPS]);
+}
+
 double k3_predict_cpu_together(const double term[K3_TERM_COUNT])
 {
     double cores = term[K3_TERM_ISSUE] + term[K3_TERM_SCALEUP] + term[K3_TERM_MEMORY] +

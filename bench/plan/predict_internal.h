@@ -42,9 +42,11 @@ static inline uint32_t k3_predict_rank(const k3_predict_model_t *m, uint32_t i)
     return m->loads->expected ? k3_expected_origin(m->cell, i) : i;
 }
 
-/* Dispatch or combine of one rank where ranks share cores, and its terms together. */
+/* Dispatch or combine of one rank where ranks share cores, the least time of the phase's stores, and a rank's
+ * terms together. */
 void   k3_predict_cpu_phase(const k3_predict_model_t *m, bool combine, uint32_t i,
                             double term[K3_TERM_COUNT]);
+double k3_predict_cpu_least(const k3_predict_model_t *m, k3_predicted_phase_t phase);
 double k3_predict_cpu_together(const double term[K3_TERM_COUNT]);
 
 /* Terms of one rank. */
