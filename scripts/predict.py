@@ -24,7 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONSTANTS = {  # name: starting value; the program's own are read by a plan without them
     "launch_us": 8.0, "scaleup_latency_us": 2.0, "network_latency_us": 10.0, "message_us": 0.02, "signal_us": 0.02,
     "store_message_us": 0.004, "scaleup_share": 0.7, "nic_share": 0.9, "memory_share": 0.5, "weights_share": 0.6,
-    "gemm_share": 0.5, "expert_us": 20.0,
+    "gemm_share": 0.5, "expert_us": 20.0, "feed_gbps": 45.0, "unpack_gps": 16.0,
 }
 NAMES = list(CONSTANTS)
 STEP = 1.1

@@ -107,6 +107,7 @@ static k3_status_t gather_hosts(doctor_t *d, k3_error_t *err)
     return fault.status == K3_OK ? K3_OK : k3_fail(err, fault.status, "%s", fault.text);
 }
 
+/* The pairs, and with --calibrate the machine file. */
 static k3_status_t measure(doctor_t *d, k3_pair_report_t *pairs, k3_error_t *err)
 {
     k3_fabric_t *fabric = NULL;
@@ -115,6 +116,9 @@ static k3_status_t measure(doctor_t *d, k3_pair_report_t *pairs, k3_error_t *err
         return err->status;
     }
     k3_pairs_measure(fabric, &d->world, pairs, err);
+    if (err->status == K3_OK && d->calibrate) {
+        k3_doctor_calibrate(&d->world, fabric, pairs, err);
+    }
     k3_fabric_close(fabric);
     return err->status;
 }
@@ -134,10 +138,7 @@ static k3_status_t look_together(doctor_t *d, k3_error_t *err)
         k3_doctor_pairs(&d->world, &pairs, &d->findings);
         show(d, &d->world, &pairs, err);
     }
-    if (k3_world_agree(&d->world, err) == K3_OK && d->calibrate) {
-        k3_doctor_calibrate(&d->world, &pairs, err);
-    }
-    return err->status;
+    return k3_world_agree(&d->world, err);
 }
 
 /* --- the command ------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include "bench/cell/model.h"
 #include "bench/commands/doctor.h"
+#include "bench/commands/doctor_exchange.h"
 #include "bench/plan/machine.h"
 #include "harness/base/memory.h"
 #include "harness/base/sysfiles.h"
@@ -16,14 +17,7 @@
 #include "harness/record/fingerprint.h"
 #include "kernels/kernels.h"
 
-enum {
-    ROWS = 128,
-    COLD_ROWS = 8192,
-    MANY_ROWS = 32,
-    REPEATS = 3,
-    EXPERTS = 2,
-    COPY_BYTES = 1 << 26
-};
+enum { MANY_ROWS = 32, REPEATS = 3, EXPERTS = 2, COPY_BYTES = 1 << 26 };
 
 typedef struct bench {
     const k3_kernels_t *kernels;
@@ -31,7 +25,7 @@ typedef struct bench {
     k3_expert_shape_t   shape;
     uint8_t            *weights; /* [EXPERTS] blocks */
     uint16_t           *rows, *out;
-    uint8_t            *values, *scales, *from, *to;
+    uint8_t            *from, *to;
     void               *work;
     unsigned            turn;
 } bench_t;
@@ -50,50 +44,6 @@ static double seconds(bench_t *b, void (*call)(bench_t *))
         best = s < best ? s : best;
     }
     return best;
-}
-
-static void encode_some(bench_t *b, size_t rows)
-{
-    uint64_t bytes = k3_format_row_bytes(K3_FORMAT_FP8, b->model.latent);
-
-    for (size_t i = 0; i < rows; i++) {
-        b->kernels->encode(K3_FORMAT_FP8, b->rows + i * b->model.latent, b->model.latent,
-                           b->values + i * bytes, b->scales);
-    }
-}
-
-static void reduce_some(bench_t *b, size_t rows)
-{
-    const uint16_t *parts[K3_TOPK_MAX];
-    float           weights[K3_TOPK_MAX];
-
-    for (size_t i = 0; i + b->model.topk <= rows; i += b->model.topk) {
-        for (size_t k = 0; k < b->model.topk; k++) {
-            parts[k] = b->rows + (i + k) * b->model.latent;
-            weights[k] = 0.0625f;
-        }
-        b->kernels->combine(parts, weights, b->model.topk, b->model.latent, b->out);
-    }
-}
-
-static void encode_rows(bench_t *b)
-{
-    encode_some(b, ROWS);
-}
-
-static void encode_cold(bench_t *b)
-{
-    encode_some(b, COLD_ROWS);
-}
-
-static void reduce_rows(bench_t *b)
-{
-    reduce_some(b, ROWS);
-}
-
-static void reduce_cold(bench_t *b)
-{
-    reduce_some(b, COLD_ROWS);
 }
 
 static void run_expert(bench_t *b, size_t rows)
@@ -144,11 +94,8 @@ static k3_status_t open_bench(bench_t *b, k3_error_t *err)
                                    .activation = b->model.activation};
     if (k3_alloc("weights", EXPERTS, k3_expert_layout(&b->shape, NULL, &unused),
                  (void **)&b->weights, err) != K3_OK ||
-        k3_alloc("rows", COLD_ROWS, width * sizeof(uint16_t), (void **)&b->rows, err) != K3_OK ||
-        k3_alloc("results", ROWS, width * sizeof(uint16_t), (void **)&b->out, err) != K3_OK ||
-        k3_alloc("encoded rows", COLD_ROWS, k3_format_row_bytes(K3_FORMAT_FP8, b->model.latent),
-                 (void **)&b->values, err) != K3_OK ||
-        k3_alloc("scales", width, sizeof(float), (void **)&b->scales, err) != K3_OK ||
+        k3_alloc("rows", MANY_ROWS, width * sizeof(uint16_t), (void **)&b->rows, err) != K3_OK ||
+        k3_alloc("results", MANY_ROWS, width * sizeof(uint16_t), (void **)&b->out, err) != K3_OK ||
         k3_alloc("work space", 1, k3_expert_work_bytes(&b->shape), &b->work, err) != K3_OK ||
         k3_alloc("source", 1, COPY_BYTES, (void **)&b->from, err) != K3_OK ||
         k3_alloc("target", 1, COPY_BYTES, (void **)&b->to, err) != K3_OK) {
@@ -157,7 +104,7 @@ static k3_status_t open_bench(bench_t *b, k3_error_t *err)
     /* Values of -1 and 3 with scales of 2^-37: sums neither overflow nor become denormal. Rows are 1
      * and 1.5. */
     memset(b->weights, 0x5a, EXPERTS * k3_expert_layout(&b->shape, NULL, &unused));
-    for (uint64_t i = 0; i < COLD_ROWS * width; i++) {
+    for (uint64_t i = 0; i < MANY_ROWS * width; i++) {
         b->rows[i] = i % 3 == 0 ? 0x3fc0 : 0x3f80;
     }
     memset(b->from, 1, COPY_BYTES);
@@ -169,8 +116,6 @@ static void close_bench(bench_t *b)
     k3_free(b->to);
     k3_free(b->from);
     k3_free(b->work);
-    k3_free(b->scales);
-    k3_free(b->values);
     k3_free(b->out);
     k3_free(b->rows);
     k3_free(b->weights);
@@ -187,28 +132,15 @@ static double rate(const k3_world_t *world, bool takes_part, bench_t *b, void (*
 
 static void set_kernels(const k3_world_t *world, bool takes_part, bench_t *b, k3_machine_file_t *m)
 {
-    double width = b->model.latent, row_bytes = 2.0 * width, copied;
+    double width = b->model.latent, copied;
     double weights = (double)k3_model_expert_bytes(&b->model);
     double flops = 6.0 * width * b->model.intermediate * MANY_ROWS;
-    double reduced = (double)(ROWS / b->model.topk * b->model.topk);
 
     copied = rate(world, takes_part, b, copy, COPY_BYTES * 1e-9);
     k3_machine_set(m, K3_FIG_COPY_GBPS, copied, K3_FROM_MEASURED,
                    "memcpy of 64 MiB, cores at once");
     k3_machine_set(m, K3_FIG_MEMORY_GBPS, 2 * copied * world->cores, K3_FROM_MEASURED,
                    "bytes read and written by those copies, all cores");
-    k3_machine_set(m, K3_FIG_ENCODE_GBPS,
-                   rate(world, takes_part, b, encode_rows, ROWS * row_bytes * 1e-9),
-                   K3_FROM_MEASURED, "bf16 to fp8, rows of 3584");
-    k3_machine_set(m, K3_FIG_REDUCE_GBPS,
-                   rate(world, takes_part, b, reduce_rows, reduced * row_bytes * 1e-9),
-                   K3_FROM_MEASURED, "weighted sums of 16 rows of 3584");
-    k3_machine_set(m, K3_FIG_ENCODE_COLD_GBPS,
-                   rate(world, takes_part, b, encode_cold, COLD_ROWS * row_bytes * 1e-9),
-                   K3_FROM_MEASURED, "the same over 58 MB");
-    k3_machine_set(m, K3_FIG_REDUCE_COLD_GBPS,
-                   rate(world, takes_part, b, reduce_cold, COLD_ROWS * row_bytes * 1e-9),
-                   K3_FROM_MEASURED, "the same over 58 MB");
     k3_machine_set(m, K3_FIG_WEIGHTS_GBPS, rate(world, takes_part, b, one_row, weights * 1e-9),
                    K3_FROM_MEASURED, "expert of kimi-k3 on one row");
     k3_machine_set(m, K3_FIG_GEMM_GFLOPS, rate(world, takes_part, b, many_rows, flops * 1e-9),
@@ -232,24 +164,16 @@ static void set_pairs(const k3_world_t *world, const k3_pair_report_t *pairs, k3
                        "signal to a mapped peer");
         k3_machine_set(m, K3_FIG_SCALEUP_GBPS, mapped->row_GBps, K3_FROM_MEASURED,
                        "8 KiB stored to a mapped peer");
-        k3_machine_set(m, K3_FIG_STORE_COLD_GBPS, mapped->cold_GBps, K3_FROM_MEASURED,
-                       "8 KiB over 64 MiB stored to a mapped peer");
         k3_machine_set(m, K3_FIG_STORE_MESSAGE_US, mapped->message_us, K3_FROM_MEASURED,
                        "64 bytes stored to a mapped peer");
-        k3_machine_set(m, K3_FIG_STORE_SIGNAL_US, mapped->signal_us, K3_FROM_MEASURED,
-                       "add to a word of a mapped peer");
     }
     if (shared->measured) {
         k3_machine_set(m, K3_FIG_MESSAGE_US, shared->message_us, K3_FROM_MEASURED,
                        "put of 64 bytes through the queue pair of a peer of the host");
         k3_machine_set(m, K3_FIG_SIGNAL_US, shared->signal_us, K3_FROM_MEASURED,
                        "add through the queue pair of a peer of the host");
-        k3_machine_set(m, K3_FIG_QP_COLD_GBPS, shared->cold_GBps, K3_FROM_MEASURED,
-                       "8 KiB over 64 MiB through the queue pair of a peer of the host");
         k3_machine_set(m, K3_FIG_DOORBELL_US, shared->doorbell_us, K3_FROM_MEASURED,
                        "call of progress");
-        k3_machine_set(m, K3_FIG_QP_GBPS, shared->row_GBps, K3_FROM_MEASURED,
-                       "8 KiB through the queue pair of a peer of the host");
     }
     if (network->measured) {
         k3_machine_set(m, K3_FIG_NETWORK_LATENCY_US, network->latency_us, K3_FROM_MEASURED,
@@ -263,7 +187,6 @@ static void set_host(const k3_world_t *world, k3_machine_file_t *m)
 {
     char     text[K3_SYS_LINE], now[21];
     uint64_t limit;
-    int64_t  cache_kib;
     double   bytes =
         k3_sys_field("", "/proc/meminfo", "MemTotal:", text) ? strtod(text, NULL) * 1024 : 0;
 
@@ -285,10 +208,6 @@ static void set_host(const k3_world_t *world, k3_machine_file_t *m)
                    "that ranks of a host may use");
     k3_machine_set(m, K3_FIG_MEMORY_GB, bytes * 1e-9 / world->local_size, K3_FROM_MEASURED,
                    "memory of the host over its ranks");
-    if (k3_sys_number("", "/sys/devices/system/cpu/cpu0/cache/index3/size", &cache_kib)) {
-        k3_machine_set(m, K3_FIG_CACHE_MB, (double)cache_kib * 1.024e-3, K3_FROM_MEASURED,
-                       "last cache of core 0, as the kernel shows it");
-    }
     k3_machine_set(m, K3_FIG_SCALEUP_LINKS, 0, K3_FROM_MEASURED, "memory is shared");
     k3_machine_set(m, K3_FIG_LAUNCH_US, 0, K3_FROM_DECIDED, "a call starts no kernel");
 }
@@ -311,8 +230,8 @@ static k3_status_t write_file(const k3_machine_file_t *m, k3_error_t *err)
     return err->status;
 }
 
-k3_status_t k3_doctor_calibrate(const k3_world_t *world, const k3_pair_report_t *pairs,
-                                k3_error_t *err)
+k3_status_t k3_doctor_calibrate(const k3_world_t *world, k3_fabric_t *fabric,
+                                const k3_pair_report_t *pairs, k3_error_t *err)
 {
     bench_t           b = {0};
     k3_machine_file_t m = {0};
@@ -330,7 +249,8 @@ k3_status_t k3_doctor_calibrate(const k3_world_t *world, const k3_pair_report_t 
         set_host(world, &m);
         set_kernels(world, takes_part, &b, &m);
         set_pairs(world, pairs, &m);
-        if (world->rank == 0) {
+        if (k3_doctor_exchange(world, fabric, k3_kernels_cpu("auto"), &m, err) == K3_OK &&
+            world->rank == 0) {
             write_file(&m, err);
         }
     }

@@ -110,7 +110,9 @@ const k3_option_def_t k3_option_defs[] = {
     {"what-if", "RULE=VALUE,...", NULL,
      "times with one rule turned into another: qps=8, p2p=off, fabric=roce, posting=every4 or "
      "batch,\n"
-     "dispatch-dtype=bf16, combine-dtype=bf16, or a figure of the machine (nic_gbps=100)",
+     "signal=write, dispatch-dtype=bf16, combine-dtype=bf16, a figure of the machine "
+     "(nic_gbps=100),\n"
+     "or as:BACKEND, each rule in which that backend differs",
      K3_COMMAND_PLAN},
     {"simulate", NULL, "off",
      "send the same plan message by message through links and NICs: shows incast and skew",

@@ -6,7 +6,6 @@
 #include "bench/plan/cell_internal.h"
 #include "bench/plan/shared.h"
 #include "harness/base/arith.h"
-#include "harness/base/keyed.h"
 #include "harness/base/memory.h"
 #include "harness/base/options.h"
 
@@ -15,13 +14,8 @@ enum { DEFAULT_RANKS_PER_NODE = 8 };
 const char *const k3_component_names[] = {"region",  "pair",    "dispatch", "combine",
                                           "experts", "control", "chain",    NULL};
 
-static const char *const generation_names[] = {"k3", "stock", NULL};
-static const char *const fabric_names[] = {"ib", "roce", NULL};
-
-static const char *text_or(const char *text, const char *fallback)
-{
-    return text != NULL ? text : fallback;
-}
+const char *const k3_generation_names[] = {"k3", "stock", NULL};
+const char *const k3_fabric_names[] = {"ib", "roce", NULL};
 
 /* --- layout, rows, nodes --------------------------------------------------------------------- */
 
@@ -189,7 +183,7 @@ static k3_status_t resolve_formats(const k3_cell_request_t *q, k3_cell_t *cell, 
 
     k3_runner_facts_t facts = {cell->dispatch_format, cell->model.weights, cell->generation};
 
-    return k3_runner_choose(text_or(q->runner, "auto"), p, &facts, &cell->runner, err);
+    return k3_runner_choose(k3_text_or(q->runner, "auto"), p, &facts, &cell->runner, err);
 }
 
 /* --- path, queue pairs, limits --------------------------------------------------------------- */
@@ -199,8 +193,8 @@ static k3_status_t resolve_path(const k3_cell_request_t *q, k3_cell_t *cell, k3_
     const k3_path_rule_t *rule;
     size_t                choice;
 
-    if (k3_path_rule_find(text_or(q->path_rule, "registry"), &rule, err) != K3_OK ||
-        k3_parse_name("path", text_or(q->path, "auto"), k3_path_choice_names, &choice, err) !=
+    if (k3_path_rule_find(k3_text_or(q->path_rule, "registry"), &rule, err) != K3_OK ||
+        k3_parse_name("path", k3_text_or(q->path, "auto"), k3_path_choice_names, &choice, err) !=
             K3_OK) {
         return err->status;
     }
@@ -315,16 +309,18 @@ static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, 
 {
     size_t generation, fabric, component;
 
-    if (k3_model_parse(text_or(q->model, "tiny"), &cell->model, err) != K3_OK ||
-        k3_registry_find(text_or(q->backend, "none"), &cell->profile, err) != K3_OK ||
-        k3_parse_name("fabric", text_or(q->fabric, "ib"), fabric_names, &fabric, err) != K3_OK ||
-        k3_parse_name("component", text_or(q->component, "region"), k3_component_names, &component,
-                      err) != K3_OK) {
+    if (k3_model_parse(k3_text_or(q->model, "tiny"), &cell->model, err) != K3_OK ||
+        k3_registry_find(k3_text_or(q->backend, "none"), &cell->profile, err) != K3_OK ||
+        k3_parse_name("fabric", k3_text_or(q->fabric, "ib"), k3_fabric_names, &fabric, err) !=
+            K3_OK ||
+        k3_parse_name("component", k3_text_or(q->component, "region"), k3_component_names,
+                      &component, err) != K3_OK) {
         return err->status;
     }
     generation = cell->model.wide_limits ? K3_GENERATION_K3 : K3_GENERATION_STOCK;
     if (q->generation != NULL && strcmp(q->generation, "auto") != 0 &&
-        k3_parse_name("generation", q->generation, generation_names, &generation, err) != K3_OK) {
+        k3_parse_name("generation", q->generation, k3_generation_names, &generation, err) !=
+            K3_OK) {
         return err->status;
     }
     cell->generation = (k3_generation_t)generation;
@@ -379,76 +375,7 @@ static k3_status_t refuse_engine(const k3_cell_t *cell, k3_error_t *err)
     return K3_OK;
 }
 
-/* --- key ------------------------------------------------------------------------------------- */
-
-const char *k3_short_text(const char *text, char *space)
-{
-    uint64_t hash = 0;
-
-    if (strlen(text) < K3_SHORT_TEXT_MAX) {
-        return text;
-    }
-    for (const char *c = text; *c != '\0'; c++) {
-        hash = k3_mix(hash ^ (unsigned char)*c);
-    }
-    snprintf(space, K3_SHORT_TEXT_MAX, "%.16s#%016llx", text, (unsigned long long)hash);
-    return space;
-}
-
-/* "" where the nodes are equal blocks of ranks, which their number says; else their sizes and a hash
- * of who lies where. */
-static const char *nodes_text(const k3_cell_t *cell, char text[K3_SHORT_TEXT_MAX])
-{
-    bool     blocks = cell->node_most == cell->node_least;
-    uint64_t hash = 0;
-
-    for (uint32_t r = 0; r < cell->layout.tp; r++) {
-        blocks = blocks && (uint32_t)cell->node_of[r] == r / cell->node_most;
-        hash = k3_mix(hash ^ (uint32_t)cell->node_of[r]);
-    }
-    text[0] = '\0';
-    if (!blocks) {
-        snprintf(text, K3_SHORT_TEXT_MAX, "of%u-%u#%016llx", cell->node_least, cell->node_most,
-                 (unsigned long long)hash);
-    }
-    return text;
-}
-
-/* Only what differs from the path's own variant: equal work keeps equal keys. */
-static const char *shared_text(const k3_cell_t *cell)
-{
-    if (cell->shared == K3_SHARED_SHARDED) {
-        return cell->shared_overlap ? "/shared-sharded.overlap" : "/shared-sharded";
-    }
-    return cell->shared_overlap ? "/shared-overlap" : "";
-}
-
-static void write_key(const k3_cell_request_t *q, k3_cell_t *cell)
-{
-    const k3_layout_t *l = &cell->layout;
-    char               space[K3_SHORT_TEXT_MAX], nodes[K3_SHORT_TEXT_MAX], trace[24];
-    char               source[K3_SHORT_TEXT_MAX];
-
-    snprintf(cell->skew_text, sizeof(cell->skew_text), "%s",
-             k3_short_text(text_or(q->skew, "equal"), space));
-    snprintf(cell->key, sizeof(cell->key),
-             "%s/%s/%s/tp%u.dp%u.cp%u.ep%u.n%u%s/t%llu.m%llu.%s/%s%s.s%llu/%s.%s/%s.%s.%s/"
-             "q%u.%s.%s%s%s/%s%s%s%s%s",
-             cell->profile->name, generation_names[cell->generation], cell->model.name, l->tp,
-             l->dp, l->cp, l->ep, cell->nodes, nodes_text(cell, nodes),
-             (unsigned long long)l->tokens, (unsigned long long)cell->max_tokens, cell->skew_text,
-             k3_short_text(cell->routing_text, space), k3_cell_trace_text(cell, trace),
-             (unsigned long long)cell->seed, cell->path.rule->name,
-             cell->path.fast ? "fast" : "fallback", cell->runner->name,
-             k3_format_names[cell->dispatch_format], k3_format_names[cell->combine_format],
-             cell->qps.active, fabric_names[cell->fabric], cell->p2p ? "p2p" : "nop2p",
-             cell->signal_op == cell->profile->signal_op ? ""
-             : cell->signal_op == K3_SIGNAL_WRITE        ? ".write"
-                                                         : ".add",
-             cell->zero_copy ? ".zerocopy" : "", k3_component_names[cell->component],
-             shared_text(cell), k3_cell_source_text(cell, source), cell->on_device ? "/" : "",
-             cell->on_device ? cell->device : "");
-}
+/* --- all ------------------------------------------------------------------------------------- */
 
 k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3_error_t *err)
 {
@@ -465,7 +392,7 @@ k3_status_t k3_cell_create(const k3_cell_request_t *request, k3_cell_t *cell, k3
         k3_cell_destroy(cell);
         return err->status;
     }
-    write_key(request, cell);
+    k3_cell_write_key(request, cell);
     return K3_OK;
 }
 

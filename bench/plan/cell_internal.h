@@ -4,6 +4,13 @@
 
 #include "bench/plan/cell.h"
 
+extern const char *const k3_generation_names[], *const k3_fabric_names[];
+
+static inline const char *k3_text_or(const char *text, const char *fallback)
+{
+    return text != NULL ? text : fallback;
+}
+
 /* cell_transfer.c; after profile and formats. */
 k3_status_t k3_cell_resolve_transfer(const k3_cell_request_t *request, k3_cell_t *cell,
                                      k3_error_t *err);
@@ -11,6 +18,9 @@ k3_status_t k3_cell_resolve_transfer(const k3_cell_request_t *request, k3_cell_t
 /* cell_source.c; after layout and component: weights, rows and routing. */
 k3_status_t k3_cell_resolve_source(const k3_cell_request_t *request, k3_cell_t *cell,
                                    k3_error_t *err);
+
+/* cell_key.c; last. */
+void k3_cell_write_key(const k3_cell_request_t *request, k3_cell_t *cell);
 
 /* What the key says of ids that were given, and of weights and rows from files; "": nothing. */
 const char *k3_cell_trace_text(const k3_cell_t *cell, char text[24]);

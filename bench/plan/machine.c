@@ -19,10 +19,19 @@
 const char *const k3_source_kind_names[] = {"datasheet", "published", "secondary",
                                             "measured",  "decided",   NULL};
 
+const double k3_work_mb[K3_WORK_SIZES] = {1, 8, 64}, k3_work_kb[K3_WORK_SPREADS] = {4, 64};
+
 typedef struct figure_def {
     const char *name;
     double      least, most;
 } figure_def_t;
+
+#define WORK_DEFS(work, name)                                                                      \
+    [K3_FIG_WORK_US(work, 0)] = {name "_4kb_us", 0, 1e6},                                          \
+                          [K3_FIG_WORK_US(work, 1)] = {name "_64kb_us", 0, 1e6},                   \
+                          [K3_FIG_WORK_GBPS(work, 0)] = {name "_1mb_gbps", 1e-3, 1e6},             \
+                          [K3_FIG_WORK_GBPS(work, 1)] = {name "_8mb_gbps", 1e-3, 1e6},             \
+                          [K3_FIG_WORK_GBPS(work, 2)] = {name "_64mb_gbps", 1e-3, 1e6}
 
 /* Bounds of what can be meant: they catch a slip of unit, not an odd machine. */
 static const figure_def_t defs[K3_FIG_COUNT] = {
@@ -37,6 +46,7 @@ static const figure_def_t defs[K3_FIG_COUNT] = {
     [K3_FIG_SCALEUP_LINKS] = {"scaleup_links", 0, 4096},
     [K3_FIG_NIC_GBPS] = {"nic_gbps", 0.001, 1e5},
     [K3_FIG_SMS] = {"sms", 1, 1e5},
+    [K3_FIG_GEMM_TILE] = {"gemm_tile", 16, 4096},
     [K3_FIG_SCALEUP_LATENCY_US] = {"scaleup_latency_us", 1e-4, 1e6},
     [K3_FIG_NETWORK_LATENCY_US] = {"network_latency_us", 1e-4, 1e6},
     [K3_FIG_MESSAGE_US] = {"message_us", 1e-5, 1e6},
@@ -45,21 +55,24 @@ static const figure_def_t defs[K3_FIG_COUNT] = {
     [K3_FIG_STORE_MESSAGE_US] = {"store_message_us", 1e-5, 1e6},
     [K3_FIG_STORE_SIGNAL_US] = {"store_signal_us", 1e-5, 1e6},
     [K3_FIG_STORE_PEAK_GBPS] = {"store_peak_gbps", 1e-3, 1e6},
-    [K3_FIG_STORE_COLD_GBPS] = {"store_cold_gbps", 1e-3, 1e6},
-    [K3_FIG_QP_COLD_GBPS] = {"qp_cold_gbps", 1e-3, 1e6},
-    [K3_FIG_ENCODE_COLD_GBPS] = {"encode_cold_gbps", 1e-3, 1e6},
-    [K3_FIG_REDUCE_COLD_GBPS] = {"reduce_cold_gbps", 1e-3, 1e6},
-    [K3_FIG_CACHE_MB] = {"cache_mb", 0.1, 1e6},
-    [K3_FIG_QP_GBPS] = {"qp_gbps", 1e-4, 1e5},
     [K3_FIG_COPY_GBPS] = {"copy_gbps", 1e-3, 1e6},
-    [K3_FIG_ENCODE_GBPS] = {"encode_gbps", 1e-3, 1e6},
-    [K3_FIG_REDUCE_GBPS] = {"reduce_gbps", 1e-3, 1e6},
     [K3_FIG_WEIGHTS_GBPS] = {"weights_gbps", 1e-3, 1e6},
     [K3_FIG_GEMM_GFLOPS] = {"gemm_gflops", 1e-3, 1e9},
     [K3_FIG_BARRIER_US] = {"barrier_us", 1e-3, 1e9},
+    [K3_FIG_SWITCH_US] = {"switch_us", 1e-4, 1e6},
+    [K3_FIG_FINISH_US] = {"finish_us", 0, 1e9},
     [K3_FIG_LAUNCH_US] = {"launch_us", 0, 1e6},
     [K3_FIG_EXPERT_US] = {"expert_us", 0, 1e6},
+    [K3_FIG_FEED_GBPS] = {"feed_gbps", 1, 1e5},
+    [K3_FIG_UNPACK_GPS] = {"unpack_gps", 0.01, 1e5},
     [K3_FIG_QP_MESSAGE_US] = {"qp_message_us", 0, 1e6},
+    WORK_DEFS(K3_WORK_ENCODE, "encode"),
+    WORK_DEFS(K3_WORK_STORE, "store"),
+    WORK_DEFS(K3_WORK_FORWARD, "forward"),
+    WORK_DEFS(K3_WORK_REDUCE, "reduce"),
+    WORK_DEFS(K3_WORK_OWN_STORE, "own_store"),
+    WORK_DEFS(K3_WORK_OWN_FORWARD, "own_forward"),
+    WORK_DEFS(K3_WORK_OWN_REDUCE, "own_reduce"),
     [K3_FIG_SCALEUP_SHARE] = {"scaleup_share", 0.01, 1.5},
     [K3_FIG_NIC_SHARE] = {"nic_share", 0.01, 1.5},
     [K3_FIG_MEMORY_SHARE] = {"memory_share", 0.01, 1.5},

@@ -18,6 +18,23 @@
 
 #include "harness/base/status.h"
 
+/* Work of a core on rows while all cores work. */
+typedef enum k3_row_work {
+    K3_WORK_ENCODE,    /* bf16 rows to the dispatch format; bytes of bf16 */
+    K3_WORK_STORE,     /* rows that lie in the core's caches, to a peer's memory */
+    K3_WORK_FORWARD,   /* rows that lie anywhere, to a peer's memory */
+    K3_WORK_REDUCE,    /* weighted sums of rows that a peer has stored; bytes of them */
+    K3_WORK_OWN_STORE, /* the same three within the core's own memory */
+    K3_WORK_OWN_FORWARD,
+    K3_WORK_OWN_REDUCE,
+    K3_WORK_COUNT
+} k3_row_work_t;
+
+/* Memory that a core touches until it comes round to the same again, MB: caches serve what is small. Bytes
+ * between one row's place and the next, KB: each finds another page where slots are mostly empty. */
+enum { K3_WORK_SIZES = 3, K3_WORK_SPREADS = 2, K3_WORK_FIGURES = K3_WORK_SIZES + K3_WORK_SPREADS };
+extern const double k3_work_mb[K3_WORK_SIZES], k3_work_kb[K3_WORK_SPREADS];
+
 typedef enum k3_figure {
     /* what a rank has; a rank is a GPU, or a process on a CPU */
     K3_FIG_RANKS_PER_NODE, /* that reach each other by stores (the scale-up domain) */
@@ -31,6 +48,7 @@ typedef enum k3_figure {
     K3_FIG_SCALEUP_LINKS, /* 0: switched; else the peers that the rate is divided over */
     K3_FIG_NIC_GBPS,      /* per rank and direction */
     K3_FIG_SMS,
+    K3_FIG_GEMM_TILE, /* rows and columns of results that operands are brought on chip for together */
     /* costs; measured ones take the place of the model's constants */
     K3_FIG_SCALEUP_LATENCY_US, /* one signal, one way */
     K3_FIG_NETWORK_LATENCY_US,
@@ -40,21 +58,22 @@ typedef enum k3_figure {
     K3_FIG_STORE_MESSAGE_US, /* storing one message to mapped memory, beside its bytes */
     K3_FIG_STORE_SIGNAL_US,
     K3_FIG_STORE_PEAK_GBPS, /* the fastest that one rank can store at all, in its caches */
-    K3_FIG_STORE_COLD_GBPS, /* as scaleup_gbps, qp_gbps, encode_gbps, reduce_gbps, beyond the caches */
-    K3_FIG_QP_COLD_GBPS,
-    K3_FIG_ENCODE_COLD_GBPS,
-    K3_FIG_REDUCE_COLD_GBPS,
-    K3_FIG_CACHE_MB,      /* last cache of a node */
-    K3_FIG_QP_GBPS,       /* bytes through queue pairs of one rank in a node */
-    K3_FIG_COPY_GBPS,     /* bytes copied by one rank, read and written counted once */
-    K3_FIG_ENCODE_GBPS,   /* bf16 bytes read by quantising, of one rank */
-    K3_FIG_REDUCE_GBPS,   /* bf16 bytes read by combining */
-    K3_FIG_WEIGHTS_GBPS,  /* packed weights that one rank's experts stream */
-    K3_FIG_GEMM_GFLOPS,   /* of one rank's experts on many rows */
-    K3_FIG_BARRIER_US,    /* of all ranks of the launch that calibrated */
-    K3_FIG_LAUNCH_US,     /* fixed cost of a call */
-    K3_FIG_EXPERT_US,     /* fixed cost of the experts' calls */
+    K3_FIG_COPY_GBPS,       /* bytes copied by one rank, read and written counted once */
+    K3_FIG_WEIGHTS_GBPS,    /* packed weights that one rank's experts stream */
+    K3_FIG_GEMM_GFLOPS,     /* of one rank's experts on many rows */
+    K3_FIG_BARRIER_US,      /* of all ranks of the launch that calibrated */
+    K3_FIG_SWITCH_US,       /* from a rank that yields to another on the same core */
+    K3_FIG_FINISH_US,       /* flush and barrier behind a phase whose puts software carries */
+    K3_FIG_LAUNCH_US,       /* fixed cost of a call */
+    K3_FIG_EXPERT_US,       /* fixed cost of the experts' calls */
+    K3_FIG_FEED_GBPS,       /* operands of a GEMM that reach one SM */
+    K3_FIG_UNPACK_GPS, /* 10^9 FP4 weights a second that one SM turns into what its GEMM multiplies, where
+                             no FP4 arithmetic does */
     K3_FIG_QP_MESSAGE_US, /* one message of a queue pair behind another on the same */
+    /* what a core does with rows: for each of k3_row_work_t the cost of a row by k3_work_kb, and the rate
+     * of its bytes by k3_work_mb */
+    K3_FIG_WORK,
+    K3_FIG_WORK_LAST = K3_FIG_WORK + K3_WORK_FIGURES * K3_WORK_COUNT - 1,
     /* shares of the rates above that are reached */
     K3_FIG_SCALEUP_SHARE,
     K3_FIG_NIC_SHARE,
@@ -63,6 +82,10 @@ typedef enum k3_figure {
     K3_FIG_GEMM_SHARE,
     K3_FIG_COUNT
 } k3_figure_t;
+
+#define K3_FIG_WORK_US(work, spread)                                                               \
+    ((k3_figure_t)(K3_FIG_WORK + K3_WORK_FIGURES * (work) + (spread)))
+#define K3_FIG_WORK_GBPS(work, size) (K3_FIG_WORK_US(work, K3_WORK_SPREADS + (size)))
 
 typedef enum k3_source_kind {
     K3_FROM_DATASHEET,

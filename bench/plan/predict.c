@@ -8,7 +8,8 @@
 
 const char *const k3_term_names[] = {
     "fixed cost", "latency", "issue of messages", "one queue pair", "scale-up link",
-    "NIC wire",   "memory",  "expert weights",    "GEMM",           NULL};
+    "NIC wire",   "memory",  "expert weights",    "GEMM",           "unpacking of weights",
+    NULL};
 
 const char *const k3_predicted_names[] = {"dispatch", "expert_mlp", "combine", "dense", "exchange",
                                           "pair",     "moe",        "region",  NULL};
@@ -20,18 +21,27 @@ static const struct {
     k3_figure_t figure;
     double      value;
 } constants[] = {
-    {K3_FIG_LAUNCH_US, 15.5},          {K3_FIG_SCALEUP_LATENCY_US, 1.6},
-    {K3_FIG_NETWORK_LATENCY_US, 41.8}, {K3_FIG_MESSAGE_US, 0.02},
-    {K3_FIG_SIGNAL_US, 0.0226},        {K3_FIG_DOORBELL_US, 0.01},
-    {K3_FIG_QP_MESSAGE_US, 0.1},       {K3_FIG_STORE_MESSAGE_US, 0.0038},
-    {K3_FIG_STORE_SIGNAL_US, 0.004},   {K3_FIG_SCALEUP_SHARE, 0.624},
-    {K3_FIG_NIC_SHARE, 0.849},         {K3_FIG_MEMORY_SHARE, 0.258},
-    {K3_FIG_WEIGHTS_SHARE, 0.48},      {K3_FIG_GEMM_SHARE, 0.312},
-    {K3_FIG_EXPERT_US, 25.7},
+    {K3_FIG_LAUNCH_US, 15.8},
+    {K3_FIG_SCALEUP_LATENCY_US, 1.75},
+    {K3_FIG_NETWORK_LATENCY_US, 42.1},
+    {K3_FIG_MESSAGE_US, 0.02},
+    {K3_FIG_SIGNAL_US, 0.0235},
+    {K3_FIG_DOORBELL_US, 0.01},
+    {K3_FIG_QP_MESSAGE_US, 0.1},
+    {K3_FIG_STORE_MESSAGE_US, 0.00376},
+    {K3_FIG_STORE_SIGNAL_US, 0.004},
+    {K3_FIG_SCALEUP_SHARE, 0.624},
+    {K3_FIG_NIC_SHARE, 0.849},
+    {K3_FIG_MEMORY_SHARE, 0.278},
+    {K3_FIG_WEIGHTS_SHARE, 0.522},
+    {K3_FIG_GEMM_SHARE, 0.79},
+    {K3_FIG_EXPERT_US, 26},
+    {K3_FIG_FEED_GBPS, 40},
+    {K3_FIG_UNPACK_GPS, 17},
 };
 
 /* Within this share of the prediction, up and down, lie four of five points of series left out of the fit. */
-static const double range = 0.46;
+static const double range = 0.28;
 
 double k3_predict_figure(const k3_machine_file_t *machine, k3_figure_t figure)
 {
@@ -55,9 +65,7 @@ static double larger(double a, double b)
 
 /* --- one rank ----------------------------------------------------------------------------------- */
 
-typedef struct sides {
-    k3_load_t out, in;
-} sides_t;
+typedef k3_predict_sides_t sides_t;
 
 static void add_load(k3_load_t *to, const k3_load_t *from)
 {
@@ -72,7 +80,7 @@ static void add_load(k3_load_t *to, const k3_load_t *from)
     to->lane_posts = larger(to->lane_posts, from->lane_posts);
 }
 
-static sides_t sides_of(const model_t *m, bool combine, uint32_t i)
+sides_t k3_predict_sides(const model_t *m, bool combine, uint32_t i)
 {
     sides_t s = {0};
 
@@ -140,7 +148,7 @@ static double issue_us(const model_t *m, const sides_t *s)
 }
 
 /* Signals that answer each other: data behind their counts, a second hop, barriers. */
-static double latency_us(const model_t *m, bool combine, const sides_t *s)
+double k3_predict_latency(const model_t *m, bool combine, const sides_t *s)
 {
     const k3_profile_t *p = m->cell->profile;
     bool                network = through_nic(&s->out) + through_nic(&s->in) > 0;
@@ -151,6 +159,7 @@ static double latency_us(const model_t *m, bool combine, const sides_t *s)
     bool   second = (p->copy == K3_COPY_PER_NODE || p->copy == K3_COPY_CHUNK) && network && stores;
 
     hops += p->completion == K3_DONE_BARRIER ? 2 : 0;
+    hops += m->cell->signal_waits ? 2 : 0; /* there and back, before the signal leaves */
     return hops * far + (second ? near : 0);
 }
 
@@ -158,10 +167,10 @@ static double latency_us(const model_t *m, bool combine, const sides_t *s)
 
 static void gpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3_TERM_COUNT])
 {
-    sides_t s = sides_of(m, combine, i);
+    sides_t s = k3_predict_sides(m, combine, i);
 
     term[K3_TERM_FIXED] = m->f[K3_FIG_LAUNCH_US];
-    term[K3_TERM_LATENCY] = latency_us(m, combine, &s);
+    term[K3_TERM_LATENCY] = k3_predict_latency(m, combine, &s);
     term[K3_TERM_ISSUE] = issue_us(m, &s);
     term[K3_TERM_QP] = s.out.lane_posts * m->f[K3_FIG_QP_MESSAGE_US];
     term[K3_TERM_SCALEUP] = scaleup_us(m, &s, m->f[K3_FIG_SCALEUP_SHARE]);
@@ -175,62 +184,12 @@ static double overlapped(const double term[K3_TERM_COUNT])
 {
     double most = 0;
 
-    for (int t = K3_TERM_ISSUE; t < K3_TERM_COUNT; t++) {
+    for (int t = K3_TERM_ISSUE; t < K3_TERM_GEMM; t++) {
         most = larger(most, term[t]);
     }
+    /* The same instructions' turn. */
+    most = larger(most, term[K3_TERM_GEMM] + term[K3_TERM_UNPACK]);
     return term[K3_TERM_FIXED] + term[K3_TERM_LATENCY] + most;
-}
-
-/* --- on a CPU: one after another, on shared cores ----------------------------------------------- */
-
-/* Whether what all ranks of the node send and what they receive is more than its last cache holds. */
-static bool is_cold(const model_t *m, const sides_t *s)
-{
-    double bytes = 0;
-
-    for (int c = 0; c < K3_CLASS_COUNT; c++) {
-        bytes += s->out.wire[c] + s->in.wire[c];
-    }
-    return m->f[K3_FIG_CACHE_MB] > 0 && bytes * m->cell->node_most > m->f[K3_FIG_CACHE_MB] * 1e6;
-}
-
-static double rate_of(const model_t *m, bool cold, k3_figure_t warm_rate, k3_figure_t cold_rate)
-{
-    return cold && m->f[cold_rate] > 0 ? m->f[cold_rate] : m->f[warm_rate];
-}
-
-static double stored_us(const model_t *m, bool cold, const k3_load_t *l)
-{
-    return k3_at_rate(l->wire[K3_CLASS_SELF] + l->wire[K3_CLASS_STORE],
-                      rate_of(m, cold, K3_FIG_SCALEUP_GBPS, K3_FIG_STORE_COLD_GBPS)) +
-           k3_at_rate(l->wire[K3_CLASS_NODE],
-                      rate_of(m, cold, K3_FIG_QP_GBPS, K3_FIG_QP_COLD_GBPS));
-}
-
-static double kernel_us(const model_t *m, bool combine, bool cold, uint32_t i, const sides_t *s)
-{
-    double encode = m->cell->dispatch_format == K3_FORMAT_BF16
-                        ? m->f[K3_FIG_COPY_GBPS]
-                        : rate_of(m, cold, K3_FIG_ENCODE_GBPS, K3_FIG_ENCODE_COLD_GBPS);
-
-    return combine ? k3_at_rate(all_payload(&s->in),
-                                rate_of(m, cold, K3_FIG_REDUCE_GBPS, K3_FIG_REDUCE_COLD_GBPS))
-                   : k3_at_rate(row_bytes(m, k3_predict_rank(m, i)), encode);
-}
-
-static void cpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3_TERM_COUNT])
-{
-    sides_t s = sides_of(m, combine, i);
-
-    term[K3_TERM_FIXED] = m->f[K3_FIG_LAUNCH_US];
-    term[K3_TERM_LATENCY] = latency_us(m, combine, &s) * m->crowd;
-    term[K3_TERM_ISSUE] = issue_us(m, &s) * m->crowd;
-    term[K3_TERM_SCALEUP] = stored_us(m, is_cold(m, &s), &s.out) * m->crowd;
-    term[K3_TERM_NIC] =
-        k3_at_rate(larger(s.out.wire[K3_CLASS_NETWORK], s.in.wire[K3_CLASS_NETWORK]),
-                   m->f[K3_FIG_NIC_GBPS]) *
-        m->cell->node_most;
-    term[K3_TERM_MEMORY] = kernel_us(m, combine, is_cold(m, &s), i, &s) * m->crowd;
 }
 
 static double added(const double term[K3_TERM_COUNT])
@@ -263,41 +222,42 @@ static k3_term_t largest_of(const double term[K3_TERM_COUNT])
     return (k3_term_t)most;
 }
 
+static void raise_limit(k3_prediction_phase_t *p, k3_term_t term, double us)
+{
+    if (us > p->limit_us) {
+        p->limit_us = us;
+        p->limit_by = term;
+    }
+}
+
 /* What no implementation can beat: links, memory and arithmetic at their full rates; on shared cores, where
  * caches serve what is small, only stores at their fastest and the wire. */
-static void set_limit(const model_t *m, k3_prediction_phase_t *p)
+static void set_limit(const model_t *m, k3_predicted_phase_t phase, k3_prediction_phase_t *p)
 {
-    double store = m->f[K3_FIG_STORE_PEAK_GBPS] > 0
-                       ? m->f[K3_FIG_SCALEUP_GBPS] / m->f[K3_FIG_STORE_PEAK_GBPS]
-                       : 0;
-    const struct {
-        k3_term_t term;
-        double    gpu, cpu; /* share of the term that is left at the full rate */
-    } hard[] = {{K3_TERM_SCALEUP, m->f[K3_FIG_SCALEUP_SHARE], store},
-                {K3_TERM_NIC, m->f[K3_FIG_NIC_SHARE], 1.0},
-                {K3_TERM_WEIGHTS, m->f[K3_FIG_WEIGHTS_SHARE], 0},
-                {K3_TERM_GEMM, m->f[K3_FIG_GEMM_SHARE], 0}};
+    double gemm =
+        phase == K3_PREDICT_DENSE ? k3_predict_dense_share(m) : k3_predict_expert_share(m);
 
-    for (size_t i = 0; i < sizeof(hard) / sizeof(hard[0]); i++) {
-        double us = p->term[hard[i].term] * (m->shares_cores ? hard[i].cpu : hard[i].gpu);
-
-        if (us > p->limit_us) {
-            p->limit_us = us;
-            p->limit_by = hard[i].term;
-        }
+    if (m->shares_cores) {
+        raise_limit(p, K3_TERM_SCALEUP, k3_predict_cpu_least(m, phase));
+        raise_limit(p, K3_TERM_NIC, p->term[K3_TERM_NIC]);
+        return;
     }
+    raise_limit(p, K3_TERM_SCALEUP, p->term[K3_TERM_SCALEUP] * m->f[K3_FIG_SCALEUP_SHARE]);
+    raise_limit(p, K3_TERM_NIC, p->term[K3_TERM_NIC] * m->f[K3_FIG_NIC_SHARE]);
+    raise_limit(p, K3_TERM_WEIGHTS, p->term[K3_TERM_WEIGHTS] * m->f[K3_FIG_WEIGHTS_SHARE]);
+    raise_limit(p, K3_TERM_GEMM, p->term[K3_TERM_GEMM] * gemm);
 }
 
 typedef void (*phase_fn_t)(const model_t *m, uint32_t i, double term[K3_TERM_COUNT]);
 
 static void dispatch_terms(const model_t *m, uint32_t i, double term[K3_TERM_COUNT])
 {
-    (m->shares_cores ? cpu_phase : gpu_phase)(m, false, i, term);
+    (m->shares_cores ? k3_predict_cpu_phase : gpu_phase)(m, false, i, term);
 }
 
 static void combine_terms(const model_t *m, uint32_t i, double term[K3_TERM_COUNT])
 {
-    (m->shares_cores ? cpu_phase : gpu_phase)(m, true, i, term);
+    (m->shares_cores ? k3_predict_cpu_phase : gpu_phase)(m, true, i, term);
 }
 
 /* Fused: all of it at once, started once. */
@@ -343,7 +303,7 @@ static void predict_phase(const model_t *m, k3_predicted_phase_t phase, phase_fn
         p->us = mean;
     }
     p->bound = largest_of(p->term);
-    set_limit(m, p);
+    set_limit(m, phase, p);
 }
 
 static void set_range(k3_prediction_phase_t *p)
@@ -383,7 +343,7 @@ static void note_missing(const model_t *m)
     size_t                   used = 0;
 
     for (uint32_t i = 0; i < m->loads->count; i++) {
-        sides_t s = sides_of(m, false, i);
+        sides_t s = k3_predict_sides(m, false, i);
 
         wire[0] += s.out.wire[K3_CLASS_STORE];
         wire[1] += m->shares_cores ? s.out.wire[K3_CLASS_NETWORK] : through_nic(&s.out);
@@ -403,7 +363,7 @@ static void predict_region(model_t *m)
     unsigned            pair = 1u << K3_PREDICT_DISPATCH | 1u << K3_PREDICT_COMBINE;
     unsigned            around = whole ? 1u << K3_PREDICT_DENSE | 1u << K3_PREDICT_EXCHANGE : 0;
     unsigned            experts = 1u << K3_PREDICT_EXPERTS;
-    double (*together)(const double *) = m->shares_cores ? added : overlapped;
+    double (*together)(const double *) = m->shares_cores ? k3_predict_cpu_together : overlapped;
 
     predict_phase(m, K3_PREDICT_EXPERTS, k3_predict_experts,
                   m->shares_cores ? cpu_experts : overlapped);

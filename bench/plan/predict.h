@@ -22,6 +22,7 @@ typedef enum k3_term {
     K3_TERM_MEMORY,  /* packing, quantising, reducing: bytes read and written */
     K3_TERM_WEIGHTS, /* streaming the experts that have a row */
     K3_TERM_GEMM,
+    K3_TERM_UNPACK, /* turning packed weights into what the GEMM multiplies, where the arithmetic cannot */
     K3_TERM_COUNT
 } k3_term_t;
 

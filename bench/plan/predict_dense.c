@@ -4,6 +4,13 @@
 #include "bench/plan/predict_internal.h"
 #include "bench/plan/shared.h"
 
+double k3_predict_dense_share(const k3_predict_model_t *m)
+{
+    double peak = m->f[K3_FIG_BF16_TFLOPS];
+
+    return peak > 0 ? k3_predict_gemm_gflops(m, peak, 16) / (peak * 1e3) : 0;
+}
+
 void k3_predict_dense(const k3_predict_model_t *m, uint32_t i, double term[K3_TERM_COUNT])
 {
     const k3_cell_t  *cell = m->cell;
@@ -25,8 +32,7 @@ void k3_predict_dense(const k3_predict_model_t *m, uint32_t i, double term[K3_TE
     term[K3_TERM_FIXED] = m->f[K3_FIG_EXPERT_US];
     term[K3_TERM_WEIGHTS] =
         k3_at_rate(bytes, m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_WEIGHTS_SHARE]);
-    term[K3_TERM_GEMM] =
-        k3_at_rate(flops, m->f[K3_FIG_BF16_TFLOPS] * 1e3 * m->f[K3_FIG_GEMM_SHARE]);
+    term[K3_TERM_GEMM] = k3_at_rate(flops, k3_predict_gemm_gflops(m, m->f[K3_FIG_BF16_TFLOPS], 16));
 }
 
 /* `times` the bytes cross a group of `ranks` neighbours: 1 for a reduce-scatter or an all-gather, 2 for an

@@ -26,7 +26,7 @@ typedef struct arrival {
 typedef struct simulator {
     const k3_cell_t *cell;
     uint32_t         ranks;
-    bool             combine;
+    unsigned         phases;   /* bits of k3_traffic_phase_t whose messages are sent */
     transfer_t      *transfer; /* [R][R] */
     arrival_t       *arrivals;
     uint64_t         count, capacity;
@@ -44,7 +44,7 @@ static void add_flow(const k3_flow_t *flow, void *arg)
     simulator_t *s = arg;
     transfer_t  *t = &s->transfer[(uint64_t)flow->src * s->ranks + flow->dst];
 
-    if (s->combine == (flow->phase == K3_TRAFFIC_COMBINE) && flow->src != flow->dst) {
+    if ((s->phases >> flow->phase & 1) != 0 && flow->src != flow->dst) {
         t->bytes += (double)flow->wire;
         t->posts += (double)flow->messages + (double)flow->signals;
     }
@@ -112,12 +112,23 @@ static int compare_arrivals(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
+/* What goes on beside the links is the closed form's. */
+static double beside_links(const k3_prediction_phase_t *p)
+{
+    const double beside[] = {p->term[K3_TERM_QP], p->term[K3_TERM_MEMORY], p->term[K3_TERM_WEIGHTS],
+                             p->term[K3_TERM_GEMM] + p->term[K3_TERM_UNPACK]};
+    double       most = 0;
+
+    for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+        most = beside[i] > most ? beside[i] : most;
+    }
+    return most;
+}
+
 /* Pieces enter a receiver's link one after another; one that finds it free has come in while it left. */
 static void receive_all(simulator_t *s, const k3_prediction_phase_t *p, k3_simulated_phase_t *out)
 {
-    /* What goes on beside the links is the closed form's. */
-    double beside = p->term[K3_TERM_MEMORY] > p->term[K3_TERM_QP] ? p->term[K3_TERM_MEMORY]
-                                                                  : p->term[K3_TERM_QP];
+    double beside = beside_links(p);
 
     qsort(s->arrivals, s->count, sizeof(*s->arrivals), compare_arrivals);
     for (uint64_t i = 0; i < s->count; i++) {
@@ -150,13 +161,13 @@ static void receive_all(simulator_t *s, const k3_prediction_phase_t *p, k3_simul
 
 /* --- a phase ----------------------------------------------------------------------------------- */
 
-static k3_status_t run_phase(simulator_t *s, bool combine, const k3_prediction_phase_t *p,
+static k3_status_t run_phase(simulator_t *s, unsigned phases, const k3_prediction_phase_t *p,
                              k3_simulated_phase_t *out, k3_error_t *err)
 {
     uint64_t     pairs = (uint64_t)s->ranks * s->ranks;
     k3_traffic_t traffic;
 
-    s->combine = combine;
+    s->phases = phases;
     s->count = s->capacity = 0;
     memset(s->transfer, 0, pairs * sizeof(*s->transfer));
     memset(s->done, 0, s->ranks * sizeof(*s->done));
@@ -183,6 +194,22 @@ static k3_status_t run_phase(simulator_t *s, bool combine, const k3_prediction_p
     return K3_OK;
 }
 
+static k3_status_t run_all(simulator_t *s, const k3_prediction_t *p, k3_simulation_t *out,
+                           k3_error_t *err)
+{
+    const unsigned there = 1u << K3_TRAFFIC_NOTIFY | 1u << K3_TRAFFIC_DISPATCH;
+    const unsigned back = 1u << K3_TRAFFIC_COMBINE;
+
+    out->fused = s->cell->profile->engine == K3_ENGINE_FUSED;
+    if (out->fused) {
+        return run_phase(s, there | back, &p->phase[K3_PREDICT_MOE], &out->moe, err);
+    }
+    if (run_phase(s, there, &p->phase[K3_PREDICT_DISPATCH], &out->dispatch, err) == K3_OK) {
+        run_phase(s, back, &p->phase[K3_PREDICT_COMBINE], &out->combine, err);
+    }
+    return err->status;
+}
+
 static k3_status_t refuse(const k3_cell_t *cell, const k3_machine_file_t *machine, k3_error_t *err)
 {
     if (cell->expected) {
@@ -196,9 +223,8 @@ static k3_status_t refuse(const k3_cell_t *cell, const k3_machine_file_t *machin
         return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "simulate: on %s ranks share cores, which no link serves", machine->name);
     }
-    if (cell->profile->copy == K3_COPY_NONE || cell->profile->copy == K3_COPY_REPLICATE ||
-        cell->profile->engine == K3_ENGINE_FUSED) {
-        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: %s has no dispatch of its own",
+    if (cell->profile->copy == K3_COPY_NONE || cell->profile->copy == K3_COPY_REPLICATE) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: %s has no dispatch",
                        cell->profile->name);
     }
     return K3_OK;
@@ -248,9 +274,8 @@ k3_status_t k3_simulate(const k3_cell_t *cell, const k3_machine_file_t *machine,
                  err) == K3_OK &&
         k3_alloc("times", s.ranks, sizeof(double), (void **)&s.done, err) == K3_OK &&
         k3_alloc("links of pairs", s.ranks, sizeof(double), (void **)&s.pair_free, err) == K3_OK &&
-        k3_alloc("links", s.ranks, LINKS * sizeof(double), (void **)&s.busy, err) == K3_OK &&
-        run_phase(&s, false, &p.phase[K3_PREDICT_DISPATCH], &simulation->dispatch, err) == K3_OK) {
-        run_phase(&s, true, &p.phase[K3_PREDICT_COMBINE], &simulation->combine, err);
+        k3_alloc("links", s.ranks, LINKS * sizeof(double), (void **)&s.busy, err) == K3_OK) {
+        run_all(&s, &p, simulation, err);
     }
     k3_free(s.busy);
     k3_free(s.pair_free);

@@ -17,11 +17,12 @@ typedef struct k3_simulated_phase {
 } k3_simulated_phase_t;
 
 typedef struct k3_simulation {
-    k3_simulated_phase_t dispatch, combine;
+    bool                 fused; /* the backend does all at once: `moe`, else the other two */
+    k3_simulated_phase_t dispatch, combine, moe;
 } k3_simulation_t;
 
-/* K3_ERR_UNSUPPORTED where counts are expected, ranks share cores, nothing is dispatched apart from the
- * experts, or there are more than K3_SIMULATED_RANKS ranks. */
+/* K3_ERR_UNSUPPORTED where counts are expected, ranks share cores, nothing is dispatched, or there are more than
+ * K3_SIMULATED_RANKS ranks. */
 k3_status_t k3_simulate(const k3_cell_t *cell, const k3_machine_file_t *machine,
                         k3_simulation_t *simulation, k3_error_t *err);
 

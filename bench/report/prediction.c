@@ -83,8 +83,12 @@ json_t *k3_record_simulation(const k3_simulation_t *s)
 {
     json_t *list = json_array();
 
-    json_array_append_new(list, simulated_json(&s->dispatch, "dispatch"));
-    json_array_append_new(list, simulated_json(&s->combine, "combine"));
+    if (s->fused) {
+        json_array_append_new(list, simulated_json(&s->moe, "moe"));
+    } else {
+        json_array_append_new(list, simulated_json(&s->dispatch, "dispatch"));
+        json_array_append_new(list, simulated_json(&s->combine, "combine"));
+    }
     return list;
 }
 

@@ -41,6 +41,18 @@ valid w.json
 expect w.json '.cells[0].what_if | [.[].hypothetical] == [false, true, true, false, true]'
 expect w.json '.cells[0].what_if[0].phases[] | select(.name == "dispatch") | .after < 0.9 * .before'
 expect w.json '.cells[0].what_if[1].reason | test("64")'
+
+# As another backend: each rule in which it differs, all of them, and that backend itself, which is the same.
+single plan --machine h200 --model kimi-k3 --backend deepep:ll --tp 32 --tokens 64 \
+    --what-if as:mooncake,signal=write --json as.json
+expect_rc 0
+valid as.json
+expect as.json '[.cells[0].what_if[].rule] | index("qps as mooncake") != null and index("timeout as mooncake") != null'
+expect as.json '.cells[0].what_if | [.[] | select(.rule | test("^(all rules as )?mooncake"))] |
+    .[0].phases == .[1].phases and .[0].buffers == .[1].buffers and .[0].hypothetical and (.[1].hypothetical | not)'
+expect as.json '.cells[0].what_if[-1] | .rule == "signal=write" and .phases[0].after > .phases[0].before'
+single plan --machine h200 --backend deepep:ll --what-if as:mori:v1
+expect_refused 2 'mori:v1' 'another way'
 single plan --machine h200 --what-if nic=3
 expect_refused 2 'nic'
 single plan --machine h200 --what-if posting=seldom
