@@ -79,7 +79,7 @@ uint64_t k3_expert_layout(const k3_expert_shape_t *shape, const uint8_t *block,
  *   sum              2 n (count + 1)
  */
 typedef struct k3_kernels {
-    const char *isa; /* "avx512", "avx2", "scalar" */
+    const char *isa; /* a name of k3_kernels_isa_names */
 
     /* One row of n bf16 values to a format and back to f32. scales may be NULL for bf16. The same
      * bytes and values on every ISA, but for the payload of a NaN. */
@@ -144,7 +144,7 @@ size_t k3_expert_work_bytes(const k3_expert_shape_t *shape);
  */
 const k3_kernels_t      *k3_kernels_cpu(const char *isa);
 const char              *k3_kernels_usable(void); /* "avx2, scalar": what this CPU has */
-extern const char *const k3_kernels_isa_names[];  /* "auto", "avx512", "avx2", "scalar", NULL */
+extern const char *const k3_kernels_isa_names[];  /* "auto", the best first, NULL */
 
 /* --- dense layers: y = x W^T, W bf16 [n][k] row major ---------------------------------------- */
 

@@ -28,7 +28,7 @@ void *k3_bench_block(uint64_t bytes);
 
 void   k3_bench_read(const void *from, uint64_t bytes);
 void   k3_bench_copy(void *to, const void *from, uint64_t bytes);
-double k3_bench_peak(const char *isa); /* f32 multiply-adds in registers, FLOP/s */
+double k3_bench_peak(const char *isa); /* multiply-adds in registers, FLOP/s */
 
 /* The three GEMMs of an expert as dense layers by oneDNN, m rows. NULL: the library has no such
  * GEMM for this processor. */

@@ -6,6 +6,7 @@
 
 #include "kernels/bench/bench.h"
 #include "kernels/cpu/avx512.h"
+#include "kernels/cpu/simd_amx.h"
 #include "kernels/dense.h"
 #include "kernels/threads.h"
 
@@ -148,6 +149,54 @@ K3_AVX512 static float multiply_add_avx512(void)
 }
 #endif
 
+#if defined(__x86_64__)
+K3_AVX512_BF16 static float multiply_add_avx512_bf16(void)
+{
+    __m512   sum[CHAINS];
+    __m512bh ones = (__m512bh)_mm512_set1_epi16(0x3f80);
+    float    result = 0;
+
+    for (int c = 0; c < CHAINS; c++) {
+        sum[c] = _mm512_set1_ps((float)c);
+    }
+    for (int i = 0; i < STEPS; i++) {
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++) {
+            sum[c] = _mm512_dpbf16_ps(sum[c], ones, ones);
+        }
+    }
+    for (int c = 0; c < CHAINS; c++) {
+        result += _mm512_cvtss_f32(sum[c]);
+    }
+    return result;
+}
+
+/* CHAINS products of tiles in each step, on four sums. */
+K3_AVX512 static float multiply_add_amx(void)
+{
+    _Alignas(64) float sums[16 * 16] = {0};
+
+    k3_block_begin();
+    k3_tile_load(0, sums, 64);
+    k3_tile_load(1, sums, 64);
+    k3_tile_load(2, sums, 64);
+    k3_tile_load(3, sums, 64);
+    k3_tile_load(4, sums, 64);
+    k3_tile_load(6, sums, 64);
+    for (int i = 0; i < STEPS; i++) {
+        for (int c = 0; c < CHAINS; c += 4) {
+            k3_tile_multiply(0, 4, 6);
+            k3_tile_multiply(1, 4, 6);
+            k3_tile_multiply(2, 4, 6);
+            k3_tile_multiply(3, 4, 6);
+        }
+    }
+    k3_tile_store(0, sums, 64);
+    k3_block_end();
+    return sums[0];
+}
+#endif
+
 static float multiply_add_scalar(void)
 {
     float sum[CHAINS] = {0}, result = 0;
@@ -171,6 +220,12 @@ typedef struct k3_multiply_add {
 static k3_multiply_add_t multiply_add_of(const char *isa)
 {
 #if defined(__x86_64__)
+    if (strcmp(isa, "amx") == 0) {
+        return (k3_multiply_add_t){multiply_add_amx, 16 * 16 * 32};
+    }
+    if (strcmp(isa, "avx512_bf16") == 0) {
+        return (k3_multiply_add_t){multiply_add_avx512_bf16, 32};
+    }
     if (strcmp(isa, "avx512") == 0) {
         return (k3_multiply_add_t){multiply_add_avx512, 16};
     }

@@ -21,19 +21,6 @@ static void expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe
 }
 
 const k3_kernels_t k3_kernels_avx2 = {
-    .isa = "avx2",
-    .encode = k3_avx2_encode,
-    .decode = k3_avx2_decode,
-    .log_encode = k3_scalar_log_encode,
-    .log_decode = k3_scalar_log_decode,
-    .expert_mlp = expert_mlp,
-    .route = k3_avx2_route,
-    .route_weights = k3_avx2_route_weights,
-    .combine = k3_avx2_combine,
-    .rms_norm = k3_avx2_rms_norm,
-    .activate = k3_avx2_activate,
-    .add = k3_avx2_add,
-    .sum = k3_avx2_sum,
-};
+    .isa = "avx2", .expert_mlp = expert_mlp, K3_AVX2_ROW_FUNCTIONS};
 
 #endif

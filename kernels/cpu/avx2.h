@@ -20,7 +20,7 @@ void k3_avx2_encode_mxfp8(const uint16_t *row, size_t n, void *values, void *sca
 void k3_avx2_decode(k3_format_t format, const void *values, const void *scales, size_t n,
                     float *out);
 void k3_avx2_prepare_mx(void); /* once, before the next */
-void k3_avx2_gemm(const k3_matrix_t *w, const float *x, size_t m, size_t first, size_t count,
+void k3_avx2_gemm(const k3_matrix_t *w, const void *x, size_t m, size_t first, size_t count,
                   float *y);
 void k3_avx2_pack(k3_weight_format_t format, float *row, size_t n);
 void k3_avx2_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
@@ -36,6 +36,14 @@ void k3_avx2_activate(k3_activation_t activation, const uint16_t *gate, const ui
 void k3_avx2_round(const float *row, size_t n, uint16_t *out);
 void k3_avx2_activate_f32(k3_activation_t activation, const float *gate, const float *up,
                           float weight, size_t n, uint16_t *out);
+
+/* Members of a table whose rows are done as AVX2 does them. */
+#define K3_AVX2_ROW_FUNCTIONS                                                                      \
+    .encode = k3_avx2_encode, .decode = k3_avx2_decode, .log_encode = k3_scalar_log_encode,        \
+    .log_decode = k3_scalar_log_decode, .route = k3_avx2_route,                                    \
+    .route_weights = k3_avx2_route_weights, .combine = k3_avx2_combine,                            \
+    .rms_norm = k3_avx2_rms_norm, .activate = k3_avx2_activate, .add = k3_avx2_add,                \
+    .sum = k3_avx2_sum
 
 /* --- bf16 rows in steps of 16 values, a shorter step at the end ------------------------------ */
 

@@ -6,9 +6,17 @@
 
 #if defined(__x86_64__)
 
+#ifndef K3_AVX512
 #define K3_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#endif
+#ifndef K3_AVX512_BF16
+#define K3_AVX512_BF16                                                                             \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")))
+#endif
 
-void k3_avx512_gemm(const k3_matrix_t *w, const float *x, size_t m, size_t first, size_t count,
+extern const k3_expert_ops_t k3_avx512_ops;
+
+void k3_avx512_gemm(const k3_matrix_t *w, const void *x, size_t m, size_t first, size_t count,
                     float *y);
 void k3_avx512_pack(k3_weight_format_t format, float *row, size_t n);
 

@@ -14,6 +14,8 @@ extern const k3_kernels_t k3_kernels_scalar;
 #if defined(__x86_64__)
 extern const k3_kernels_t k3_kernels_avx2;
 extern const k3_kernels_t k3_kernels_avx512;
+extern const k3_kernels_t k3_kernels_avx512_bf16;
+extern const k3_kernels_t k3_kernels_amx;
 #endif
 
 /* A weight matrix, row major along the sum. */
@@ -33,7 +35,8 @@ static inline size_t k3_padded(size_t n)
 
 enum {
     K3_EXPERT_CHUNK = 64, /* rows of one pass over the weights */
-    K3_GEMM_COLUMNS = 96  /* of the result that one thread does at a time */
+    K3_GEMM_COLUMNS = 96, /* of the result that one thread does at a time */
+    K3_SPREAD = 16        /* rows that are brought together into other orders */
 };
 
 /* What differs between ISAs in the expert MLP; kernels/cpu/expert.c holds the order of the steps.
@@ -44,10 +47,13 @@ typedef struct k3_expert_ops {
                    float *out);
     /* Brings n values into the order that gemm reads them, zeros up to k3_padded(n). */
     void (*pack)(k3_weight_format_t format, float *row, size_t n);
+    /* NULL, or brings rows K3_SPREAD tile and on of m packed rows into what gemm reads in their
+     * place: `to` has 2 bytes for each of K3_EXPERT_CHUNK rows of k3_padded(n) values. */
+    void (*spread)(const float *x, size_t m, size_t n, size_t tile, void *to);
     /* y[i][j] = sum of w[j][.] x[i][.] for first <= j < first + count, of m <= K3_EXPERT_CHUNK
      * rows, count <= K3_GEMM_COLUMNS. x and y have padded rows of whole 64-byte lines. The order of
      * a sum does not depend on first and count. */
-    void (*gemm)(const k3_matrix_t *w, const float *x, size_t m, size_t first, size_t count,
+    void (*gemm)(const k3_matrix_t *w, const void *x, size_t m, size_t first, size_t count,
                  float *y);
     void (*round)(const float *row, size_t n, uint16_t *out);
     /* out = bf16(act(gate, up) * weight). */

@@ -11,6 +11,7 @@ typedef struct k3_expert_work {
     float    *x, *gate, *up;
     uint16_t *bf16;
     uint8_t  *values, *scales;
+    uint16_t *spread;  /* what gemm reads, where that is not the packed rows */
     size_t    longest; /* of a row in the last three: so many values, a byte of scales for 8 */
     size_t    bytes;
 } k3_expert_work_t;
@@ -51,6 +52,7 @@ static k3_expert_work_t divide(const k3_expert_shape_t *shape, char *base)
     work.bf16 = take(base, &work.bytes, sizeof(uint16_t) * most);
     work.values = take(base, &work.bytes, most);
     work.scales = take(base, &work.bytes, most / 8);
+    work.spread = take(base, &work.bytes, sizeof(uint16_t) * most);
     return work;
 }
 
@@ -130,6 +132,21 @@ static void write_row(void *pass, size_t i)
     p->ops->round(p->work.x + i * k3_padded(p->shape->latent), p->shape->latent, p->out[i]);
 }
 
+/* 16 packed rows of x, or of the middle, to what the GEMM reads. */
+static void spread_x(void *pass, size_t tile)
+{
+    const k3_expert_pass_t *p = pass;
+
+    p->ops->spread(p->work.x, p->n, p->shape->latent, tile, p->work.spread);
+}
+
+static void spread_middle(void *pass, size_t tile)
+{
+    const k3_expert_pass_t *p = pass;
+
+    p->ops->spread(p->work.gate, p->n, p->shape->inter, tile, p->work.spread);
+}
+
 /* --- columns --------------------------------------------------------------------------------- */
 
 static size_t blocks_of(size_t columns)
@@ -140,9 +157,10 @@ static size_t blocks_of(size_t columns)
 static void columns_of(const k3_expert_pass_t *p, const k3_matrix_t *w, const float *x,
                        size_t block, float *y)
 {
-    size_t first = block * K3_GEMM_COLUMNS, left = w->rows - first;
+    size_t      first = block * K3_GEMM_COLUMNS, left = w->rows - first;
+    const void *rows = p->ops->spread != NULL ? (const void *)p->work.spread : x;
 
-    p->ops->gemm(w, x, p->n, first, left < K3_GEMM_COLUMNS ? left : K3_GEMM_COLUMNS, y);
+    p->ops->gemm(w, rows, p->n, first, left < K3_GEMM_COLUMNS ? left : K3_GEMM_COLUMNS, y);
 }
 
 /* Blocks of gate, then those of up. */
@@ -169,9 +187,13 @@ static void down_block(void *pass, size_t block)
 
 static void run_pass(k3_expert_pass_t *p)
 {
+    size_t tiles = p->ops->spread != NULL ? (p->n + K3_SPREAD - 1) / K3_SPREAD : 0;
+
     k3_parallel(p->n, read_row, p);
+    k3_parallel(tiles, spread_x, p);
     k3_parallel(2 * blocks_of(p->shape->inter), gate_up_block, p);
     k3_parallel(p->n, activate_row, p);
+    k3_parallel(tiles, spread_middle, p);
     k3_parallel(blocks_of(p->shape->latent), down_block, p);
     k3_parallel(p->n, write_row, p);
 }

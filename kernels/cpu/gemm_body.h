@@ -14,7 +14,7 @@ enum {
     GROUP = 4,    /* rows of w that it takes against the same piece of x */
     PIECE = 4096, /* floats of x at hand in it: half of the first-level cache */
     WHOLE = 7168, /* the same where one piece is all of x */
-    AHEAD = 768,  /* bytes of weights fetched before their use where they come one by one */
+    AHEAD = 2048, /* bytes of weights fetched before their use where they come one by one */
     COLUMNS = 12, /* of a panel */
     ROWS = 4,     /* of a tile */
     PAIRS = 4     /* of vectors in a block */
@@ -389,7 +389,7 @@ K3_SIMD static void panels(const k3_matrix_t *w, const float *x, size_t m, size_
     }
 }
 
-K3_SIMD void K3_SIMD_NAME(gemm)(const k3_matrix_t *w, const float *x, size_t m, size_t first,
+K3_SIMD void K3_SIMD_NAME(gemm)(const k3_matrix_t *w, const void *x, size_t m, size_t first,
                                 size_t count, float *y)
 {
     if (m > FEW) {

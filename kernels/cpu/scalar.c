@@ -29,9 +29,11 @@ static void decode_weights(const k3_matrix_t *w, size_t j, size_t first, size_t 
     }
 }
 
-static void gemm(const k3_matrix_t *w, const float *x, size_t m, size_t first, size_t count,
+static void gemm(const k3_matrix_t *w, const void *x, size_t m, size_t first, size_t count,
                  float *y)
 {
+    const float *rows = x;
+
     for (size_t j = first; j < first + count; j++) {
         float sum[K3_EXPERT_CHUNK] = {0}, part[GROUP];
 
@@ -40,7 +42,7 @@ static void gemm(const k3_matrix_t *w, const float *x, size_t m, size_t first, s
 
             decode_weights(w, j, k, length, part);
             for (size_t i = 0; i < m; i++) {
-                const float *row = x + i * k3_padded(w->columns) + k;
+                const float *row = rows + i * k3_padded(w->columns) + k;
 
                 for (size_t d = 0; d < length; d++) {
                     sum[i] += row[d] * part[d];

@@ -1,149 +1,17 @@
-/* The GEMM of each vector ISA: every code of every format, tails, and what a bad value does. */
-#include "support.h"
+/* The GEMM of each vector ISA on this processor. */
+#include "gemm_checks.h"
 
 #include "kernels/cpu/avx512.h"
+#include "kernels/cpu/bf16.h"
 
 #if defined(__x86_64__)
 
-typedef struct k3_gemm_ops {
-    const char *isa;
-    void (*gemm)(const k3_matrix_t *w, const float *x, size_t m, size_t first, size_t count,
-                 float *y);
-    void (*pack)(k3_weight_format_t format, float *row, size_t n);
-} k3_gemm_ops_t;
-
-static const k3_gemm_ops_t isas[] = {{"avx2", k3_avx2_gemm, k3_avx2_pack},
-                                     {"avx512", k3_avx512_gemm, k3_avx512_pack}};
-
-/* Few rows and many. */
-static const size_t counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 64};
-
-#define COUNTS (sizeof counts / sizeof *counts)
-
-static float *rows_of(size_t m, size_t n)
-{
-    float *rows = aligned_alloc(64, sizeof *rows * m * k3_padded(n));
-
-    assert_non_null(rows);
-    memset(rows, 0, sizeof *rows * m * k3_padded(n));
-    return rows;
-}
-
-/* Row i picks weight k of each row of w: y[i][j] is that weight. */
-static void pick(const k3_gemm_ops_t *ops, const k3_matrix_t *w, size_t m, size_t k, float *y)
-{
-    float *x = rows_of(m, w->columns);
-
-    for (size_t i = 0; i < m; i++) {
-        x[i * k3_padded(w->columns) + k] = 1.0f;
-        ops->pack(w->format, x + i * k3_padded(w->columns), w->columns);
-    }
-    for (size_t first = 0; first < w->rows; first += K3_GEMM_COLUMNS) {
-        size_t left = w->rows - first;
-
-        ops->gemm(w, x, m, first, left < K3_GEMM_COLUMNS ? left : K3_GEMM_COLUMNS, y);
-    }
-    free(x);
-}
-
-static void check_value(float have, float want)
-{
-    assert_true(have == want || (isnan(have) && isnan(want)));
-}
-
-/* Row s of w has scale s in all groups and the codes 0 to 15 over and over. A NaN or infinite
- * scale makes all of a row NaN, as each product with 0 is. */
-static void check_mxfp4(const k3_gemm_ops_t *ops)
-{
-    enum { N = 160 };
-    uint8_t     values[256 * N / 2], scales[256 * N / 32];
-    k3_matrix_t w = {K3_WEIGHT_MXFP4, values, scales, 256, N};
-
-    for (size_t i = 0; i < sizeof values; i++) {
-        values[i] = (uint8_t)(2 * i % 16 | (2 * i + 1) % 16 << 4);
-    }
-    for (size_t i = 0; i < sizeof scales; i++) {
-        scales[i] = (uint8_t)(i / (N / 32));
-    }
-    for (size_t c = 0; c < COUNTS; c++) {
-        float *y = rows_of(counts[c], 256);
-
-        for (size_t k = 0; k < N; k++) {
-            pick(ops, &w, counts[c], k, y);
-            for (size_t s = 0; s < 256; s++) {
-                float scale = k3_e8m0_to_f32((uint8_t)s);
-                float want = k3_e2m1_to_f32((uint8_t)(k % 16)) * scale;
-
-                if (s == 255 || isinf(6 * scale)) {
-                    want = NAN;
-                }
-                check_value(y[(counts[c] - 1) * k3_padded(256) + s], want);
-            }
-        }
-        free(y);
-    }
-}
-
-/* Row j has code j in one place; the two NaN codes reach every result of their row. */
-static void check_fp8(const k3_gemm_ops_t *ops)
-{
-    enum { N = 160 };
-    static uint8_t values[256 * N];
-    float          scales[2 * 2] = {0.5f, 3.0f, 0.25f, 7.0f};
-    k3_matrix_t    w = {K3_WEIGHT_FP8_B128, values, scales, 256, N};
-
-    for (size_t c = 0; c < COUNTS; c++) {
-        for (size_t k = 5; k < N; k += 77) {
-            float *y = rows_of(counts[c], 256);
-
-            memset(values, 0, sizeof values);
-            for (size_t j = 0; j < 256; j++) {
-                values[j * N + k] = (uint8_t)j;
-            }
-            pick(ops, &w, counts[c], k, y);
-            for (size_t j = 0; j < 256; j++) {
-                check_value(y[(counts[c] - 1) * k3_padded(256) + j],
-                            k3_e4m3_to_f32((uint8_t)j) * scales[j / 128 * 2 + k / 128]);
-            }
-            free(y);
-        }
-    }
-}
-
-/* A NaN and an infinity stay in their rows, whatever lies beside them. */
-static void check_bad_rows(const k3_gemm_ops_t *ops)
-{
-    enum { N = 96 };
-    uint8_t     values[33 * N / 2], scales[33 * N / 32];
-    k3_matrix_t w = {K3_WEIGHT_MXFP4, values, scales, 33, N};
-
-    memset(values, 0x22, sizeof values); /* ones */
-    memset(scales, 127, sizeof scales);
-    for (size_t c = 2; c < COUNTS; c++) {
-        float *x = rows_of(counts[c], N), *y = rows_of(counts[c], 33);
-
-        for (size_t i = 0; i < counts[c]; i++) {
-            for (size_t k = 0; k < N; k++) {
-                x[i * k3_padded(N) + k] = 1.0f;
-            }
-        }
-        x[7] = NAN;
-        x[k3_padded(N) + 90] = INFINITY;
-        for (size_t i = 0; i < counts[c]; i++) {
-            ops->pack(w.format, x + i * k3_padded(N), N);
-        }
-        ops->gemm(&w, x, counts[c], 0, 33, y);
-        for (size_t j = 0; j < 33; j++) {
-            assert_true(isnan(y[j]));
-            assert_true(y[k3_padded(33) + j] == INFINITY);
-            for (size_t i = 2; i < counts[c]; i++) {
-                assert_true(y[i * k3_padded(33) + j] == (float)N);
-            }
-        }
-        free(x);
-        free(y);
-    }
-}
+static const k3_gemm_ops_t isas[] = {
+    {"avx2", k3_avx2_gemm, k3_avx2_pack, NULL, false},
+    {"avx512", k3_avx512_gemm, k3_avx512_pack, NULL, false},
+    {"avx512_bf16", k3_avx512_bf16_gemm, NULL, k3_bf16_spread, true},
+    {"amx", k3_amx_gemm, NULL, k3_bf16_spread, true},
+};
 
 static void check_isa(size_t i)
 {
@@ -151,7 +19,9 @@ static void check_isa(size_t i)
         skip();
     }
     check_mxfp4(&isas[i]);
-    check_fp8(&isas[i]);
+    if (isas[i].spread == NULL) { /* the bf16 units are not asked for it */
+        check_fp8(&isas[i]);
+    }
     check_bad_rows(&isas[i]);
 }
 
@@ -167,9 +37,23 @@ static void test_avx512(void **state)
     check_isa(1);
 }
 
+static void test_avx512_bf16(void **state)
+{
+    (void)state;
+    check_isa(2);
+}
+
+static void test_amx(void **state)
+{
+    (void)state;
+    check_isa(3);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512),
+                                       cmocka_unit_test(test_avx512_bf16),
+                                       cmocka_unit_test(test_amx)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* Selection of experts and their weights. */
 #include "support.h"
 
-enum { EXPERTS = 896, K = 16 };
+#include "kernels/cpu/avx2_route.c" /* its estimates are tested by themselves */
+
+enum { EXPERTS = 896, K = 16 }; /* of Kimi-K3 */
 
 static void check_equal_logits(const k3_kernels_t *kernels)
 {
@@ -104,13 +106,75 @@ static void check_odd_inputs(const k3_kernels_t *kernels)
     assert_int_equal(ids[3], -1);
 }
 
+static void check_same(const float *logits, const float *bias, size_t experts)
+{
+    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = avx2_or_skip();
+    float               a[K], b[K];
+    int32_t             i[K], j[K];
+
+    scalar->route(logits, bias, experts, K, i, a);
+    vector->route(logits, bias, experts, K, j, b);
+    assert_memory_equal(i, j, sizeof i);
+    assert_memory_equal(a, b, sizeof a);
+}
+
+/* Scores closer to each other than estimates of them are good, equal ones, large and endless ones,
+ * and NaN among them. */
+static void test_vector_hard(void **state)
+{
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 0.0f, 1e30f, -1e30f, 88.0f, -88.0f};
+    static const float spreads[] = {0, 1e-6f, 1e-4f, 1e-3f, 1e-2f, 1, 30};
+    float              logits[EXPERTS], bias[EXPERTS];
+    uint64_t           seed = 9;
+
+    (void)state;
+    for (unsigned trial = 0; trial < 2000; trial++) {
+        float level = (float)(8 * random_value(&seed)), large = trial % 5 == 0 ? 600.0f : 0.0f;
+
+        for (size_t e = 0; e < EXPERTS; e++) {
+            logits[e] = level + spreads[trial % 7] * (float)random_value(&seed);
+            bias[e] = large + spreads[trial / 7 % 7] * (float)random_value(&seed);
+            if (trial % 3 == 0 && next_random(&seed) % 16 == 0) {
+                logits[e] = odd[next_random(&seed) % 8];
+            }
+            if (trial % 11 == 0 && next_random(&seed) % 64 == 0) {
+                bias[e] = odd[next_random(&seed) % 8];
+            }
+        }
+        check_same(logits, bias, EXPERTS - trial % 9);
+    }
+}
+
+#if defined(__x86_64__)
+/* All f32 are within the error that the selection allows for, but for the bias's share; the long test
+ * takes every one, the short one each 4099th. */
+K3_AVX2 static void test_estimate(void **state)
+{
+    const uint64_t step = getenv("K3BENCH_TEST_LONG") != NULL ? 1 : 4099;
+
+    (void)state;
+    (void)avx2_or_skip();
+    for (uint64_t bits = 0; bits + 8 * step <= (uint64_t)1 << 32; bits += 8 * step) {
+        float x[8], have[8];
+
+        for (size_t i = 0; i < 8; i++) {
+            uint32_t one = (uint32_t)(bits + i * step);
+
+            memcpy(&x[i], &one, sizeof one);
+        }
+        _mm256_storeu_ps(have, estimate(_mm256_loadu_ps(x)));
+        for (size_t i = 0; i < 8; i++) {
+            assert_true(isnan(x[i]) || fabsf(have[i] - k3_sigmoid(x[i])) < 0.9f * ESTIMATE);
+        }
+    }
+}
+#endif
+
 /* Vector and scalar selection agree bit for bit. */
 static void test_vector_equal(void **state)
 {
-    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = avx2_or_skip();
-    float               logits[EXPERTS], bias[EXPERTS], a[K], b[K];
-    int32_t             i[K], j[K];
-    uint64_t            seed = 8;
+    float    logits[EXPERTS], bias[EXPERTS];
+    uint64_t seed = 8;
 
     (void)state;
     for (size_t experts = K; experts <= EXPERTS; experts += 55) {
@@ -118,10 +182,7 @@ static void test_vector_equal(void **state)
             logits[e] = (float)(9 * random_value(&seed));
             bias[e] = (float)(0.1 * random_value(&seed));
         }
-        scalar->route(logits, bias, experts, K, i, a);
-        vector->route(logits, bias, experts, K, j, b);
-        assert_memory_equal(i, j, sizeof i);
-        assert_memory_equal(a, b, sizeof a);
+        check_same(logits, bias, experts);
     }
 }
 
@@ -142,8 +203,14 @@ static void test_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all),
-                                       cmocka_unit_test(test_vector_equal)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all),
+#if defined(__x86_64__)
+        cmocka_unit_test(test_estimate),
+#endif
+        cmocka_unit_test(test_vector_equal),
+        cmocka_unit_test(test_vector_hard)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
