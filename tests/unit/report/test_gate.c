@@ -14,7 +14,8 @@
 #include "bench/report/facts.h"
 #include "tests/unit/report/report_test.h"
 
-static k3_error_t err;
+static k3_error_t              err;
+static const k3_facts_wanted_t wanted = {.lanes = true};
 
 /* A record with one cell whose members are `cell`, and how it started. */
 static json_t *record_of(const char *started, const char *run, const char *cell)
@@ -23,10 +24,12 @@ static json_t *record_of(const char *started, const char *run, const char *cell)
 
     snprintf(
         text, sizeof(text),
-        "{\"run\": {\"id\": \"%s\", \"started_utc\": \"%s\", \"git_sha\": \"abc\"}, "
+        "{\"schema\": \"k3bench.result/1\", \"run\": {\"id\": \"%s\", \"started_utc\": \"%s\", "
+        "\"git_sha\": \"abc\"}, "
         "\"fingerprint\": "
         "{\"key\": \"m\", \"stable\": {\"cores\": 2}}, \"cells\": [{\"key\": \"a/x\", \"backend\": "
-        "\"a\", \"mode\": \"\", \"component\": \"region\", \"work\": {\"routing_hash\": \"r\"}, "
+        "\"a\", \"mode\": \"\", \"component\": \"region\", \"model\": {}, \"layout\": {}, "
+        "\"work\": {\"routing_hash\": \"r\"}, "
         "%s}]}",
         run, started, cell);
     return parse_json(text);
@@ -37,7 +40,7 @@ static json_t *facts_of(const char *run, const char *cell)
     json_t *record = record_of("2026-01-31T12:00:00Z", run, cell), *facts;
 
     k3_error_clear(&err);
-    assert_int_equal(k3_facts(record, &facts, &err), K3_OK);
+    assert_int_equal(k3_facts_of("r.json", record, &wanted, &facts, &err), K3_OK);
     json_decref(record);
     return facts;
 }
@@ -110,8 +113,9 @@ static void test_when_and_where(void **state)
         json_t *record = record_of(wrong[i], "r", GOOD("1"));
 
         k3_error_clear(&err);
-        assert_int_equal(k3_facts(record, &facts, &err), K3_ERR_IO);
-        assert_null(facts);
+        assert_int_equal(k3_facts_of("r.json", record, &wanted, &facts, &err), K3_OK);
+        assert_int_equal(k3_facts_placed("r.json", facts, &err), K3_ERR_IO);
+        json_decref(facts);
         json_decref(record);
     }
 }
