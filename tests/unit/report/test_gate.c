@@ -12,6 +12,7 @@
 
 #include "bench/report/baseline.h"
 #include "bench/report/facts.h"
+#include "bench/report/sides.h"
 #include "tests/unit/report/report_test.h"
 
 static k3_error_t              err;
@@ -149,6 +150,76 @@ static void test_lanes(void **state)
     json_decref(facts);
 }
 
+/* The launch is the unit: a cell that it holds several times counts once, with the median of those with a time. */
+static void test_attempts(void **state)
+{
+    static const char more[] = GOOD(
+        "5") "}, {\"key\": \"a/x\", \"backend\": \"a\", \"component\": \"region\", "
+             "\"model\": {}, \"layout\": {}, " GOOD(
+                 "1") "}, {\"key\": \"a/x\", "
+                      "\"backend\": \"a\", \"model\": {}, \"layout\": {}, \"status\": \"failed\", "
+                      "\"reason\": \"no\", \"phases\": null}, {\"key\": \"a/x\", \"backend\": "
+                      "\"a\", "
+                      "\"component\": \"region\", \"model\": {}, \"layout\": {}, " GOOD("3");
+    json_t *side = json_object(), *facts = facts_of("r1", more), *entry;
+
+    (void)state;
+    k3_side_add(side, facts);
+    json_decref(facts);
+    facts = facts_of("r2", GOOD("7"));
+    k3_side_add(side, facts);
+    json_decref(facts);
+    entry = json_object_get(side, "a/x");
+    assert_int_equal(json_array_size(at(entry, "us")), 2);
+    assert_int_equal(json_array_size(at(entry, "runs")), 2);
+    assert_true(json_number_value(json_array_get(at(entry, "us"), 0)) == 3.0);
+    assert_true(json_number_value(json_array_get(at(entry, "us"), 1)) == 7.0);
+    assert_string_equal(k3_side_wrong(entry), "failed: no");
+    json_decref(side);
+}
+
+static void expect_differ(const char *base, const char *fresh, bool backends, const char *why)
+{
+    json_t *sides[2] = {json_object(), json_object()}, *facts;
+    char    text[320] = "";
+
+    facts = facts_of("r1", base);
+    k3_side_add(sides[0], facts);
+    json_decref(facts);
+    facts = facts_of("r2", fresh);
+    k3_side_add(sides[1], facts);
+    assert_int_equal(k3_sides_differ(json_object_get(sides[0], "a/x"),
+                                     json_object_get(sides[1], "a/x"), backends, text,
+                                     sizeof(text)),
+                     why != NULL);
+    assert_string_equal(text, why != NULL ? why : "");
+
+    /* Within one side it is the same fault. */
+    k3_side_add(sides[0], facts);
+    json_decref(facts);
+    assert_int_equal(k3_side_mixed(json_object_get(sides[0], "a/x"), backends) != NULL,
+                     why != NULL);
+    json_decref(sides[0]);
+    json_decref(sides[1]);
+}
+
+/* S07: how a cell was measured must agree; what an older record does not say is not held against it. */
+static void test_how(void **state)
+{
+    (void)state;
+    expect_differ(GOOD("1"), GOOD("2"), false, NULL);
+    expect_differ(GOOD("1") ", \"sync\": {\"method\": \"round\"}",
+                  GOOD("1") ", \"sync\": {\"method\": \"barrier\"}", false,
+                  "measured differently: sync.method is round and barrier");
+    expect_differ(GOOD("1") ", \"sync\": {\"method\": \"round\"}", GOOD("1") ", \"sync\": null",
+                  false, NULL);
+    expect_differ(GOOD("1") ", \"qps\": {\"transport\": \"tcp\"}",
+                  GOOD("1") ", \"qps\": {\"transport\": \"shm\"}", false,
+                  "measured differently: qps.transport is tcp and shm");
+    expect_differ(GOOD("1") ", \"qps\": {\"transport\": \"tcp\"}",
+                  GOOD("1") ", \"qps\": {\"transport\": \"shm\"}", true, NULL);
+}
+
 static void add(k3_launches_t *l, const char *run, const char *cell)
 {
     json_t *facts = facts_of(run, cell);
@@ -201,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_states),         cmocka_unit_test(test_control),
         cmocka_unit_test(test_when_and_where), cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_attempts),       cmocka_unit_test(test_how),
         cmocka_unit_test(test_promotion),
     };
 
