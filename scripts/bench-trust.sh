@@ -134,6 +134,26 @@ all_of = {name: [f for s in range(sets) for f in side(name, s)] for name in ("a"
 blocks = [b for files in all_of.values() for b in blocks_of(files, 16)]
 random.seed(1)
 draws = [random.sample(all_of["a"], 16) for _ in range(200)] if len(all_of["a"]) >= 16 else []
+
+def as_asked(percent, scaled):
+    """A user's way: 8 launches a side, then as many as the cells that are open ask for. Drawn at random from all that were measured, each
+    launch once in a comparison; what asks for more than there are is given all."""
+    pools = [all_of["a"], all_of[f"d{percent}"]]
+    most = min(map(len, pools))
+    if most < 8:
+        return [], []
+    result, sizes = [], []
+    for _ in range(40):
+        orders = [random.sample(pool, most) for pool in pools]
+        cells, n = compare(orders[0][:8], orders[1][:8], scaled), 8
+        asked = [c.get("launches_needed") or most for c in cells if c["verdict"] == "inconclusive"]
+        if asked:
+            n = min(most, max(asked))
+            cells = compare(orders[0][:n], orders[1][:n], scaled)
+        result.append(cells)
+        sizes.append(n)
+    return result, sizes
+
 for scaled in ("off", "on"):
     how = ", scaled" if scaled == "on" else ""
     report(f"A/A, neighbours, 8 a side{how}", [compare(b[0::2], b[1::2], scaled) for b in blocks])
@@ -141,6 +161,10 @@ for scaled in ("off", "on"):
     for percent in (5, 2):
         there = [s for s in range(sets) if len(side(f"d{percent}", s)) == launches]
         report(f"delay {percent} %, {launches} a side{how}", [compare(side("a", s), side(f"d{percent}", s), scaled) for s in there])
+        comparisons, sizes = as_asked(percent, scaled)
+        report(f"delay {percent} %, as many as asked for{how}", comparisons)
+        if sizes:
+            print(f"{'':44} launches a side: {statistics.median(sizes):.0f} (median), {max(sizes)} at most")
 PYTHON
 }
 
