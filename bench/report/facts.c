@@ -9,12 +9,6 @@
 #include "bench/report/record.h"
 #include "harness/record/document.h"
 
-/* Options of the run, then circumstances; those below `qps` and `sync` are of each cell. */
-const char *const k3_how_fields[] = {
-    "check", "isa", "accounting", "topology.oversubscribed", "sync.method", K3_HOW_TRANSPORT, NULL};
-
-enum { OPTIONS = 3, OVERSUBSCRIBED = 3 };
-
 /* --- parts ----------------------------------------------------------------------------------- */
 
 json_t *k3_facts_text(k3_view_t view)
@@ -56,16 +50,17 @@ typedef struct reading {
     bool                     is_record; /* its schema is the one that this reads */
 } reading_t;
 
-/* One of [{name, value, origin}]. */
+/* One of [{name, value, origin}]: those that change how a cell is measured. */
 static void take_option(reading_t *r)
 {
     static const char *const names[] = {"name", "value", NULL};
+    static const char *const options[] = {"check", "isa", "accounting"};
     k3_view_t                views[2] = {{0}};
 
     k3_facts_take(&r->c, names, views);
-    for (int i = 0; i < OPTIONS; i++) {
-        if (k3_view_is(views[0], k3_how_fields[i])) {
-            k3_facts_set(r->how, k3_how_fields[i], k3_facts_text(views[1]));
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (k3_view_is(views[0], options[i])) {
+            k3_facts_set(r->how, options[i], k3_facts_text(views[1]));
         }
     }
 }
@@ -115,7 +110,7 @@ static void take_topology(reading_t *r)
 
     k3_facts_take(&r->c, names, &view);
     if (k3_view_is(view, "true") || k3_view_is(view, "false")) {
-        k3_facts_set(r->how, k3_how_fields[OVERSUBSCRIBED], json_stringn(view.at, view.length));
+        k3_facts_set(r->how, "topology.oversubscribed", json_stringn(view.at, view.length));
     }
 }
 

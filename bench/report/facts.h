@@ -18,12 +18,12 @@ typedef struct k3_facts_wanted {
 /* The facts of a record:
  *
  * {run, started, git_sha, machine, stable, how: {FIELD: text}, cells: [{key, backend, work, control, state, reason,
- * routing, us, bound_us, FIELD: text, balance: {measure: value}}]}
+ * routing, us, bound_us, how: {FIELD: text}, balance: {measure: value}}]}
  *
  * state: "ok", "broken" (failed, or the check), "none" (refused, skipped, degraded, or without a time). us: null unless
  * "ok". bound_us: the median of a bare loop that posts the same messages. work: what must be equal for two backends
- * to have done the same. control: its time hangs on the host, not on the backend. FIELD: k3_how_fields, as far as
- * known. Cells that were refused before they had a key are left out; so is what is absent. Control characters become
+ * to have done the same. control: its time hangs on the host, not on the backend. FIELD: what gives
+ * the same work another time, of the launch and of the cell, as far as known. Cells that were refused before they had a key are left out; so is what is absent. Control characters become
  * '?'. K3_ERR_IO names file and fault. Several threads may read at a time. */
 k3_status_t k3_facts_read(const char *path, const k3_facts_wanted_t *wanted, json_t **facts_p,
                           k3_error_t *err);
@@ -35,10 +35,7 @@ k3_status_t k3_facts_of(const char *name, const json_t *record, const k3_facts_w
 /* K3_ERR_IO when a launch does not say when and on which machine it ran: histories need both. */
 k3_status_t k3_facts_placed(const char *name, const json_t *facts, k3_error_t *err);
 
-/* What gives the same work another time: options and circumstances of the measurement, NULL at the end. */
-extern const char *const k3_how_fields[];
-
-/* The one of them that is part of what is compared when backends are. */
+/* The field that is part of what is compared when backends are. */
 #define K3_HOW_TRANSPORT "qps.transport"
 
 #endif

@@ -347,7 +347,7 @@ static json_t *routing_json(const cell_t *cell)
 
 static json_t *facts_json(const cell_t *cell, json_t *key, const k3_facts_wanted_t *wanted)
 {
-    json_t *facts = json_object();
+    json_t *facts = json_object(), *how = json_object();
 
     k3_facts_set(facts, "key", key);
     k3_facts_set(facts, "backend", backend_of(cell));
@@ -355,8 +355,9 @@ static json_t *facts_json(const cell_t *cell, json_t *key, const k3_facts_wanted
     k3_facts_set(facts, "control", json_boolean(is_control(cell)));
     k3_facts_set(facts, "routing", routing_json(cell));
     k3_facts_set(facts, "bound_us", number_json(median_of(cell, "control")));
-    k3_facts_set(facts, "sync.method", k3_facts_text(cell->sync));
-    k3_facts_set(facts, K3_HOW_TRANSPORT, k3_facts_text(cell->transport));
+    k3_facts_set(how, "sync.method", k3_facts_text(cell->sync));
+    k3_facts_set(how, K3_HOW_TRANSPORT, k3_facts_text(cell->transport));
+    k3_facts_set(facts, "how", how);
     set_time(cell, wanted, facts);
     if (wanted->lanes) {
         k3_facts_set(facts, "balance", balance_json(cell));

@@ -9,6 +9,7 @@
 #include "harness/base/memory.h"
 #include "harness/base/stats.h"
 #include "harness/record/document.h"
+#include "harness/record/how.h"
 
 #define ROUTING "work.routing_hash"
 
@@ -141,17 +142,23 @@ static void note(json_t *entry, const char *field, json_t *value)
     }
 }
 
+static void note_all(json_t *entry, json_t *how)
+{
+    const char *field;
+    json_t     *value;
+
+    json_object_foreach(how, field, value)
+    {
+        note(entry, field, value);
+    }
+}
+
 static void note_how(json_t *entry, const json_t *facts, const json_t *cell)
 {
-    const json_t *of_launch = json_object_get(facts, "how");
-    const char   *routing = k3_get_text(cell, "routing"), *known = k3_get_text(entry, "routing");
+    const char *routing = k3_get_text(cell, "routing"), *known = k3_get_text(entry, "routing");
 
-    for (size_t i = 0; k3_how_fields[i] != NULL; i++) {
-        json_t *value = json_object_get(of_launch, k3_how_fields[i]);
-
-        note(entry, k3_how_fields[i],
-             value != NULL ? value : json_object_get(cell, k3_how_fields[i]));
-    }
+    note_all(entry, json_object_get(facts, "how"));
+    note_all(entry, json_object_get(cell, "how"));
     if (routing[0] != '\0' && known[0] == '\0') {
         json_object_set(entry, "routing", json_object_get(cell, "routing"));
     } else if (routing[0] != '\0' && strcmp(routing, known) != 0) {
@@ -202,11 +209,6 @@ const char *k3_side_wrong(const json_t *entry)
     return json_string_value(json_object_get(entry, "wrong"));
 }
 
-static bool counts(const char *field, bool backends)
-{
-    return !backends || strcmp(field, K3_HOW_TRANSPORT) != 0;
-}
-
 const char *k3_side_mixed(const json_t *entry, bool backends)
 {
     const char *field;
@@ -214,7 +216,7 @@ const char *k3_side_mixed(const json_t *entry, bool backends)
 
     json_object_foreach(json_object_get(entry, "mixed"), field, text)
     {
-        if (json_is_string(text) && counts(field, backends)) {
+        if (json_is_string(text) && (!backends || strcmp(field, K3_HOW_TRANSPORT) != 0)) {
             return json_string_value(text);
         }
     }
@@ -224,7 +226,8 @@ const char *k3_side_mixed(const json_t *entry, bool backends)
 bool k3_sides_differ(const json_t *base, const json_t *fresh, bool backends, char *text,
                      size_t size)
 {
-    const char *mixed = k3_side_mixed(base, backends);
+    const json_t *a = json_object_get(base, "how"), *b = json_object_get(fresh, "how");
+    const char   *mixed = k3_side_mixed(base, backends), *field;
 
     mixed = mixed != NULL ? mixed : k3_side_mixed(fresh, backends);
     if (mixed != NULL) {
@@ -235,15 +238,10 @@ bool k3_sides_differ(const json_t *base, const json_t *fresh, bool backends, cha
         snprintf(text, size, "the routing differs (" ROUTING ")");
         return true;
     }
-    for (size_t i = 0; k3_how_fields[i] != NULL; i++) {
-        const char *field = k3_how_fields[i];
-        const char *a = k3_get_text(json_object_get(base, "how"), field);
-        const char *b = k3_get_text(json_object_get(fresh, "how"), field);
-
-        if (counts(field, backends) && a[0] != '\0' && b[0] != '\0' && strcmp(a, b) != 0) {
-            snprintf(text, size, "measured differently: %s is %s and %s", field, a, b);
-            return true;
-        }
+    field = k3_how_differs(a, b, backends ? K3_HOW_TRANSPORT : NULL);
+    if (field != NULL) {
+        snprintf(text, size, "measured differently: %s is %s and %s", field, k3_get_text(a, field),
+                 k3_get_text(b, field));
     }
-    return false;
+    return field != NULL;
 }

@@ -9,7 +9,7 @@
 /* Adds a launch (k3_facts_read) to a side: key -> {backend, work, control, routing, runs: [run of each launch with a
  * time], us: [its time], bound_us: [], balance: {measure: []}, how: {FIELD: text}, mixed: {FIELD: sentence}, wrong,
  * none}. A cell that a launch holds several times counts once, with the median; it is wrong when one of them is. wrong
- * and none say why a launch has no value, or are null; mixed says in which of k3_how_fields, and in what routing, the
+ * and none say why a launch has no value, or are null; mixed says in which fields, and in what routing, the
  * launches differ among themselves. */
 void k3_side_add(json_t *side, const json_t *facts);
 

@@ -202,6 +202,8 @@ for i in range(8):
     measured(f"how/{i}.json", f"{0x1000 + i:016x}", "off", "round")
     for j, (name, check, sync) in enumerate((("as", "off", "round"), ("older", "off", None), ("checked", "every", "round"), ("barrier", "off", "barrier"))):
         measured(f"{name}{i}.json", f"{0x2000 + 256 * j + i:016x}", check, sync)
+for i in range(6):
+    measured(f"how/other{i}.json", f"{0x3000 + 9 * i:016x}", "every", "round")
 PYTHON
 single gate --history how --promote --why mixed how/?.json checked0.json
 expect_refused 2 'a/region' 'differ in check: off and every'
@@ -210,6 +212,7 @@ expect_rc 0
 for name in as older; do
     single gate --history how "$name"?.json -o "how.$name.json"
     expect "how.$name.json" '.cells[0].verdict == "same"'
+    expect "how.$name.json" '.cells[0].history.launches == 16' # what was checked has a history of its own
 done
 for field in checked:check barrier:sync.method; do
     single gate --history how "${field%:*}"?.json -o "how.${field%:*}.json"
