@@ -22,9 +22,9 @@ typedef struct k3_facts_wanted {
  *
  * state: "ok", "broken" (failed, or the check), "none" (refused, skipped, degraded, or without a time). us: null unless
  * "ok". bound_us: the median of a bare loop that posts the same messages. work: what must be equal for two backends
- * to have done the same. control: its time hangs on the host, not on the backend. FIELD: what gives
- * the same work another time, of the launch and of the cell, as far as known. Cells that were refused before they had a key are left out; so is what is absent. Control characters become
- * '?'. K3_ERR_IO names file and fault. Several threads may read at a time. */
+ * to have done the same. control: its time hangs on the host, not on the backend. FIELD: what gives the same work
+ * another time, of the launch and of the cell, as far as known. Cells that were refused before they had a key are
+ * left out. Control characters become '?'. K3_ERR_IO names file and fault. Several threads may read at a time. */
 k3_status_t k3_facts_read(const char *path, const k3_facts_wanted_t *wanted, json_t **facts_p,
                           k3_error_t *err);
 
