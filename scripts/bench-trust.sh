@@ -68,8 +68,9 @@ launch() {
 
 # --- launches: sides a (as it is), d5 and d2 (late by 5 and 2 % in every iteration), in turns --------------------------------
 
-# Four backends at the same small work on 2 ranks: their regions take about as long.
-cells=(--model "kimi-k3-mini:E=16,K=4" --backend "deepep:ll,mooncake,mori:asyncll,flashinfer" --tokens 8 --iters 40 --sync barrier)
+# Eight backends at the same small work on 2 ranks: their regions take about as long.
+cells=(--model "kimi-k3-mini:E=16,K=4" --backend "deepep:ll,mooncake,nixl,uccl,nccl_ep,mori:asyncll,deepep_v2:direct,flashinfer"
+    --tokens 8 --iters 15 --sync barrier)
 
 # Behind the combine, where both ranks have just met: what is planted there is not hidden in somebody's wait.
 delay() { # PERCENT of the region (the longest of the cells, in the middle one of the probes), as a fault
