@@ -6,13 +6,14 @@
 # Parts, all of them by default: `launches` and `patterns` measure, `verdicts` judges the records in FOLDER. What is in FOLDER
 # is kept and counted, so a long measurement can be made in pieces: each call adds what is missing until BUDGET seconds have
 # passed, and says how much is left. Without FOLDER everything is made in one call in a folder that is removed.
-# SETS (5) of LAUNCHES (10) a side, PATTERNS (20) of each culprit. The machine should be left alone.
+# SETS (7) of LAUNCHES (16) a side, PATTERNS (20) of each culprit. The machine should be left alone: a launch beside which other
+# programs took more than FOREIGN (4) percent of the processors is made again, before anybody looks at its times.
 set -euo pipefail
 
 . "$(dirname "$0")/lib.sh"
 usage='usage: bench-trust.sh K3BENCH_BINARY [FOLDER [launches|verdicts|patterns...]]'
 bin=$(readlink -f "${1:?$usage}")
-sets=${SETS:-5} launches=${LAUNCHES:-10} patterns=${PATTERNS:-20} budget=${BUDGET:-100000}
+sets=${SETS:-7} launches=${LAUNCHES:-16} patterns=${PATTERNS:-20} budget=${BUDGET:-100000} foreign=${FOREIGN:-4}
 if [ $# -ge 2 ]; then
     folder=$2
     mkdir -p "$folder"
@@ -26,13 +27,43 @@ cd "$folder"
 [ $# -gt 0 ] || set -- launches verdicts patterns
 allow_mpirun
 
+# Hundredths of a second for which the processors were busy: for anybody, and for programs that this shell has seen end.
+busy() {
+    local user nice system irq softirq steal
+    read -r _ user nice system _ _ irq softirq steal _ </proc/stat
+    echo $((user + nice + system + irq + softirq + steal))
+}
+
+own() {
+    local line
+    line=$(<"/proc/$$/stat")
+    # shellcheck disable=SC2086 # words
+    set -- ${line##*) }
+    echo $((${14} + ${15})) # cutime, cstime
+}
+
+# undisturbed COMMAND...: false when others took too much beside it; what fails ends the script.
+undisturbed() {
+    local busy_before own_before begin=$EPOCHREALTIME
+    busy_before=$(busy) own_before=$(own)
+    "$@" >/dev/null 2>err || { cat err >&2; exit 1; }
+    awk -v others=$(($(busy) - busy_before - $(own) + own_before)) -v begin="$begin" -v end="$EPOCHREALTIME" \
+        -v processors="$(nproc)" -v most="$foreign" 'BEGIN { exit !(others <= most * (end - begin) * processors) }'
+}
+
 # launch RANKS FILE OPTIONS...: nothing when FILE is there; false when the time is over.
 launch() {
     local ranks=$1 file=$2
     shift 2
-    [ ! -e "$file" ] || return 0
-    [ "$SECONDS" -lt "$budget" ] || return 1
-    mpirun --oversubscribe -np "$ranks" "$bin" run --check off --progress off --out "$file" "$@" >/dev/null 2>err || { cat err >&2; exit 1; }
+    while [ ! -e "$file" ]; do
+        [ "$SECONDS" -lt "$budget" ] || return 1
+        rm -f new.json
+        if undisturbed mpirun --oversubscribe -np "$ranks" "$bin" run --check off --progress off --out new.json "$@"; then
+            mv new.json "$file"
+        else
+            echo "$file" >>disturbed
+        fi
+    done
 }
 
 # --- launches: sides a (as it is), d5 and d2 (late by 5 and 2 % in every iteration), in turns --------------------------------
@@ -42,8 +73,8 @@ cells=(--model "kimi-k3-mini:E=16,K=4" --backend "deepep:ll,mooncake,nixl,uccl,n
     --tokens 8 --iters 15 --sync barrier)
 
 # Behind the combine, where both ranks have just met: what is planted there is not hidden in somebody's wait.
-delay() { # PERCENT of the region (the longest of the cells in the least disturbed probe), as a fault
-    jq -rs --arg percent "$1" 'map([.cells[].phases[] | select(.name == "region") | .median] | max) | min * ($percent | tonumber) / 100 / 1000
+delay() { # PERCENT of the region (the longest of the cells, in the middle one of the probes), as a fault
+    jq -rs --arg percent "$1" 'map([.cells[].phases[] | select(.name == "region") | .median] | max) | sort | .[2] * ($percent | tonumber) / 100 / 1000
         | "stall:0:latent_up:\(. * 10000 | round / 10000)"' probe.*.json
 }
 
@@ -68,10 +99,10 @@ measure_launches() {
 # --- verdicts ----------------------------------------------------------------------------------------------------------------
 
 judge_launches() {
-    python3 - "$bin" "$sets" <<'PYTHON'
+    python3 - "$bin" "$sets" "$launches" <<'PYTHON'
 import glob, json, random, statistics, subprocess, sys
 
-bin, sets = sys.argv[1], int(sys.argv[2])
+bin, sets, launches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 def compare(base, new, scaled="off"):
     """The cells of the comparison document."""
@@ -82,29 +113,59 @@ def compare(base, new, scaled="off"):
 def side(name, s):
     return sorted(glob.glob(f"{name}.{s}.*.json"))
 
-def report(name, cells):
+def report(name, comparisons):
+    cells = [c for cells in comparisons for c in cells]
     if not cells:
         print(f"{name:44} nothing could be judged")
         return
     count = {v: sum(c["verdict"] == v for c in cells) for v in ("worse", "better", "same", "inconclusive")}
     needed = [c["launches_needed"] for c in cells if c.get("launches_needed")]
-    print(f"{name:44} {len(cells):5} cells: " + ", ".join(f"{n} {v}" for v, n in count.items())
-          + f"; p <= 0.05 alone in {sum(c['p'] <= 0.05 for c in cells)} ({100 * sum(c['p'] <= 0.05 for c in cells) / len(cells):.1f} %)"
+    alone = sum(c["p"] <= 0.05 for c in cells)
+    print(f"{name:44} {len(comparisons):4} comparisons, {len(cells):5} cells: " + ", ".join(f"{n} {v}" for v, n in count.items())
+          + f"; p <= 0.05 alone in {alone} ({100 * alone / len(cells):.1f} %)"
           + f"; median shift {statistics.median(c['shift_pct'] for c in cells):+.2f} %"
           + (f"; launches needed {statistics.median(needed):.0f} (median)" if needed else ""))
 
-# 8 launches a side of the same build: neighbours in time, by turns on the two sides. Then drawn at random.
-all_a = [f for s in range(sets) for f in side("a", s)]
-blocks = [all_a[i:i + 16] for i in range(0, len(all_a) - 15, 16)]
+def blocks_of(files, size):
+    return [files[i:i + size] for i in range(0, len(files) - size + 1, size)]
+
+# 8 launches a side of the same build (as it is, or with the same delay): neighbours in time, by turns on the two sides; each launch
+# stands in one comparison. Then 200 drawn at random from those as they are: a launch may stand in several, never twice in one.
+all_of = {name: [f for s in range(sets) for f in side(name, s)] for name in ("a", "d5", "d2")}
+blocks = [b for files in all_of.values() for b in blocks_of(files, 16)]
 random.seed(1)
-draws = [random.sample(all_a, 16) for _ in range(200)] if len(all_a) >= 16 else []
+draws = [random.sample(all_of["a"], 16) for _ in range(200)] if len(all_of["a"]) >= 16 else []
+
+def as_asked(percent, scaled):
+    """A user's way: 8 launches a side, then as many as the cells that are open ask for. Drawn at random from all that were measured, each
+    launch once in a comparison; what asks for more than there are is given all."""
+    pools = [all_of["a"], all_of[f"d{percent}"]]
+    most = min(map(len, pools))
+    if most < 8:
+        return [], []
+    result, sizes = [], []
+    for _ in range(40):
+        orders = [random.sample(pool, most) for pool in pools]
+        cells, n = compare(orders[0][:8], orders[1][:8], scaled), 8
+        asked = [c.get("launches_needed") or most for c in cells if c["verdict"] == "inconclusive"]
+        if asked:
+            n = min(most, max(asked))
+            cells = compare(orders[0][:n], orders[1][:n], scaled)
+        result.append(cells)
+        sizes.append(n)
+    return result, sizes
+
 for scaled in ("off", "on"):
     how = ", scaled" if scaled == "on" else ""
-    report(f"A/A, {len(blocks)} comparisons, 8 a side{how}", [c for b in blocks for c in compare(b[0::2], b[1::2], scaled)])
-    report(f"A/A, 200 drawn at random, 8 a side{how}", [c for d in draws for c in compare(d[:8], d[8:], scaled)])
+    report(f"A/A, neighbours, 8 a side{how}", [compare(b[0::2], b[1::2], scaled) for b in blocks])
+    report(f"A/A, drawn at random, 8 a side{how}", [compare(d[:8], d[8:], scaled) for d in draws])
     for percent in (5, 2):
-        cells = [c for s in range(sets) if side(f"d{percent}", s) for c in compare(side("a", s), side(f"d{percent}", s), scaled)]
-        report(f"delay {percent} %, {len(side('a', 0))} a side{how}", cells)
+        there = [s for s in range(sets) if len(side(f"d{percent}", s)) == launches]
+        report(f"delay {percent} %, {launches} a side{how}", [compare(side("a", s), side(f"d{percent}", s), scaled) for s in there])
+        comparisons, sizes = as_asked(percent, scaled)
+        report(f"delay {percent} %, as many as asked for{how}", comparisons)
+        if sizes:
+            print(f"{'':44} launches a side: {statistics.median(sizes):.0f} (median), {max(sizes)} at most")
 PYTHON
 }
 

@@ -7,6 +7,8 @@
 #include "bench/plan/phase.h"
 #include "bench/profiles/profile.h"
 #include "bench/report/comparison.h"
+#include "bench/report/facts.h"
+#include "bench/report/fields.h"
 #include "harness/base/memory.h"
 #include "harness/record/document.h"
 #include "harness/record/readers.h"
@@ -50,23 +52,25 @@ typedef struct adding {
     k3_records_t       read;
 } adding_t;
 
-static k3_status_t parse(void *arg, const char *path, json_t **record_p, k3_error_t *err)
+static k3_status_t read_facts(void *arg, const char *path, json_t **facts_p, k3_error_t *err)
 {
-    const adding_t *a = arg;
+    const adding_t         *a = arg;
+    const k3_facts_wanted_t wanted = {.phase = a->comparison->phase,
+                                      .scaled = a->comparison->scaled};
 
-    return k3_records_brief(path, a->comparison->phase, record_p, err);
+    return k3_facts_read(path, &wanted, facts_p, err);
 }
 
-static k3_status_t add(void *arg, size_t i, const json_t *record, const k3_error_t *fault,
+static k3_status_t add(void *arg, size_t i, const json_t *facts, const k3_error_t *fault,
                        k3_error_t *err)
 {
     adding_t *a = arg;
 
-    if (record == NULL) {
+    if (facts == NULL) {
         return k3_fail(err, fault->status, "%s", fault->text);
     }
-    if (k3_records_note(&a->read, a->paths[i], record, err) == K3_OK) {
-        k3_comparison_add(a->comparison, i < a->first ? K3_SIDE_BASE : K3_SIDE_NEW, record);
+    if (k3_records_note(&a->read, a->paths[i], k3_get_text(facts, "run"), err) == K3_OK) {
+        k3_comparison_add(a->comparison, i < a->first ? K3_SIDE_BASE : K3_SIDE_NEW, facts);
     }
     return err->status;
 }
@@ -85,7 +89,7 @@ static k3_status_t add_records(const k3_options_t *options, size_t first, k3_com
         paths[i] = k3_options_positional(options, i);
     }
     a.paths = paths;
-    k3_read_each(NULL, paths, count, parse, add, &a, err);
+    k3_read_each(NULL, paths, count, read_facts, add, &a, err);
     k3_records_close(&a.read);
     k3_free(paths);
     return err->status;

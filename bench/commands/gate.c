@@ -8,6 +8,7 @@
 #include "bench/commands/verdict_print.h"
 #include "bench/report/baseline.h"
 #include "bench/report/facts.h"
+#include "bench/report/fields.h"
 #include "bench/report/gate.h"
 #include "harness/record/document.h"
 #include "harness/record/fingerprint.h"
@@ -92,28 +93,23 @@ static k3_status_t read_options(gate_t *g, k3_error_t *err)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static k3_status_t facts_of(const char *path, const json_t *record, json_t **facts_p,
-                            k3_error_t *err)
+/* Facts of a record that says when and where it ran. */
+static k3_status_t read_facts(const char *path, bool lanes, json_t **facts_p, k3_error_t *err)
 {
-    k3_error_t fault = K3_ERROR_INIT;
+    const k3_facts_wanted_t wanted = {.lanes = lanes};
 
-    if (k3_facts(record, facts_p, &fault) != K3_OK) {
-        k3_fail(err, fault.status, "%.300s: %s", path, fault.text);
+    if (k3_facts_read(path, &wanted, facts_p, err) == K3_OK &&
+        k3_facts_placed(path, *facts_p, err) != K3_OK) {
+        json_decref(*facts_p);
+        *facts_p = NULL;
     }
     return err->status;
 }
 
 static k3_status_t read_for_index(void *arg, const char *path, json_t **facts_p, k3_error_t *err)
 {
-    json_t *record;
-
     (void)arg;
-    *facts_p = NULL;
-    if (k3_records_brief(path, NULL, &record, err) == K3_OK) {
-        facts_of(path, record, facts_p, err);
-        json_decref(record);
-    }
-    return err->status;
+    return read_facts(path, false, facts_p, err);
 }
 
 static k3_status_t read_new(gate_t *g, k3_error_t *err)
@@ -123,14 +119,13 @@ static k3_status_t read_new(gate_t *g, k3_error_t *err)
 
     for (size_t i = 0; i < count && err->status == K3_OK; i++) {
         const char *path = k3_options_positional(g->options, i);
-        json_t     *record = NULL, *facts = NULL;
+        json_t     *facts = NULL;
 
-        if (k3_records_read(&read, path, &record, err) == K3_OK &&
-            facts_of(path, record, &facts, err) == K3_OK) {
+        if (read_facts(path, true, &facts, err) == K3_OK &&
+            k3_records_note(&read, path, k3_get_text(facts, "run"), err) == K3_OK) {
             k3_launches_add(&g->fresh, path, facts, err);
         }
         json_decref(facts);
-        json_decref(record);
     }
     k3_records_close(&read);
     return err->status;

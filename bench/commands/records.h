@@ -11,21 +11,14 @@ typedef struct k3_records {
     json_t *ids;
 } k3_records_t;
 
-/* K3_ERR_IO names file and fault; K3_ERR_USAGE when the same launch was read before: it would count
- * twice in every comparison. Control characters in texts become '?'. The caller frees the document. */
-k3_status_t k3_records_read(k3_records_t *records, const char *path, json_t **document_p,
-                            k3_error_t *err);
-
-/* The records of a file, appended to `list`: one, or those of a merged document (report -o X.json). */
+/* The records of a file, appended to `list`: one, or those of a merged document (report -o X.json). K3_ERR_IO names file
+ * and fault; K3_ERR_USAGE when the same launch was read before: it would count twice in every comparison. Control
+ * characters in texts become '?'. */
 k3_status_t k3_records_read_all(k3_records_t *records, const char *path, json_t *list,
                                 k3_error_t *err);
 
-/* For many files at a time: reads what comparisons and the index of a history ask for, of each cell what
- * it is, how it ended and the median of one phase (NULL: of those that a cell is judged by). Several threads
- * may do so; k3_records_note then refuses a launch that was read before. */
-k3_status_t k3_records_brief(const char *path, const char *phase, json_t **document_p,
-                             k3_error_t *err);
-k3_status_t k3_records_note(k3_records_t *records, const char *path, const json_t *document,
+/* For launches that were read in another way (k3_facts_read): refuses one that was read before. */
+k3_status_t k3_records_note(k3_records_t *records, const char *path, const char *run,
                             k3_error_t *err);
 void        k3_records_close(k3_records_t *records);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "bench/report/fields.h"
+#include "bench/report/sides.h"
 #include "harness/record/document.h"
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -117,20 +118,24 @@ const json_t *k3_baseline_find(const json_t *baseline, const char *machine)
 
 /* --- promoting ------------------------------------------------------------------------------- */
 
-/* Cells with a time; a broken one is no state to be held against. */
+/* Cells with a time; a broken one is no state to be held against, nor are times of several kinds. */
 static k3_status_t choose_cells(const k3_launches_t *launches, json_t *chosen, k3_error_t *err)
 {
-    const char *key, *wrong;
+    const char *key, *wrong, *mixed;
     json_t     *entry;
 
     json_object_foreach(launches->side, key, entry)
     {
-        wrong = json_string_value(json_object_get(entry, "wrong"));
+        wrong = k3_side_wrong(entry);
         if (wrong != NULL) {
             return k3_fail(err, K3_ERR_CHECK, "%.300s: a broken cell is not promoted: %.300s", key,
                            wrong);
         }
-        if (json_array_size(json_object_get(entry, "us")) > 0) {
+        mixed = k3_side_mixed(entry, false);
+        if (mixed != NULL) {
+            return k3_fail(err, K3_ERR_USAGE, "%.300s: it is not promoted: %.300s", key, mixed);
+        }
+        if (k3_side_has_times(entry)) {
             json_object_set(chosen, key, entry);
         }
     }

@@ -4,6 +4,16 @@
 #include <string.h>
 
 #include "bench/report/fields.h"
+#include "bench/report/record.h"
+
+const char *const k3_cell_statuses[] = {"ok", "degraded", "failed", "unsupported", "skipped", NULL};
+const char *const k3_cell_check_states[] = {"ok", "wrong", "not checked", NULL};
+
+k3_status_t k3_cell_refuse(const char *name, size_t index, const char *what, k3_error_t *err)
+{
+    return k3_fail(err, K3_ERR_IO, "%.300s: cells[%zu].%s is not what schema %s says", name, index,
+                   what, K3_SCHEMA);
+}
 
 /* A text that was cut ends with a whole character. */
 static void cut_clean(char *text, size_t size)
@@ -21,13 +31,16 @@ static void cut_clean(char *text, size_t size)
     }
 }
 
-const char *k3_cell_backend(const json_t *cell, char *text, size_t size)
+const char *k3_backend_text(const char *backend, const char *mode, char *text, size_t size)
 {
-    const char *mode = k3_get_text(cell, "mode");
-
-    snprintf(text, size, "%s%s%s", k3_get_text(cell, "backend"), mode[0] != '\0' ? ":" : "", mode);
+    snprintf(text, size, "%s%s%s", backend, mode[0] != '\0' ? ":" : "", mode);
     cut_clean(text, size);
     return text;
+}
+
+const char *k3_cell_backend(const json_t *cell, char *text, size_t size)
+{
+    return k3_backend_text(k3_get_text(cell, "backend"), k3_get_text(cell, "mode"), text, size);
 }
 
 const char *k3_cell_label(const json_t *cell, char *text, size_t size)
@@ -88,15 +101,17 @@ bool k3_cell_median(const json_t *cell, const char *phase, double *us)
 
 /* --- which cells can be compared with the eye ------------------------------------------------ */
 
-/* The phase that a component is judged by. */
-const char *k3_cell_headline(const json_t *cell)
+const char *k3_component_headline(const char *component)
 {
-    const char *component = k3_get_text(cell, "component");
-
     if (strcmp(component, "control") == 0) {
         return "dispatch";
     }
     return strcmp(component, "experts") == 0 ? "expert_mlp" : component;
+}
+
+const char *k3_cell_headline(const json_t *cell)
+{
+    return k3_component_headline(k3_get_text(cell, "component"));
 }
 
 bool k3_cell_same_group(const json_t *a, const json_t *b)

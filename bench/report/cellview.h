@@ -6,8 +6,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* "deepep:ll"; `text` is returned. */
+#include "harness/base/status.h"
+
+/* What `status` and `check.state` of a cell may be; NULL at the end. */
+extern const char *const k3_cell_statuses[], *const k3_cell_check_states[];
+
+/* K3_ERR_IO: member `what` of a cell of the record `name` is not what readers rely on. */
+k3_status_t k3_cell_refuse(const char *name, size_t index, const char *what, k3_error_t *err);
+
+enum { K3_CELL_BACKEND = 32 }; /* bytes for a backend with its mode */
+
+/* "deepep:ll"; `text` is returned, and ends with a whole character where it was cut. */
 const char *k3_cell_backend(const json_t *cell, char *text, size_t size);
+const char *k3_backend_text(const char *backend, const char *mode, char *text, size_t size);
 
 /* "BACKEND tp8 dp2 T16": how a cell is called where it stands beside others of its record. */
 const char *k3_cell_label(const json_t *cell, char *text, size_t size);
@@ -19,8 +30,9 @@ const json_t *k3_cell_phase(const json_t *cell, const char *name); /* NULL: abse
 /* Median of a phase in us; false when the cell does not have it. */
 bool k3_cell_median(const json_t *cell, const char *phase, double *us);
 
-/* The phase that a cell is judged by: its component. */
+/* The phase that a cell is judged by. */
 const char *k3_cell_headline(const json_t *cell);
+const char *k3_component_headline(const char *component);
 
 /* The 95 % interval of the headline's median; false when it has none. */
 bool k3_cell_interval(const json_t *cell, double *low, double *high);

@@ -1,8 +1,8 @@
-/* Two sets of records, or the backends of one set, held against each other.
+/* Two sets of launches, or the backends of one set, held against each other.
  *
- * Records are added one by one and not kept: of each cell only its key, status, routing hash, how it was measured
- * and the median of its phase remain. A cell that a record holds several times counts once, with their median. The result is a document "k3bench.comparison/1", from which text and
- * Markdown are made. Deterministic: the same records in the same order give the same bytes. */
+ * Launches are added one by one and not kept: what remains of each cell is in sides.h. The result is a document
+ * "k3bench.comparison/1", from which text and Markdown are made. Deterministic: the same records in the same order give
+ * the same bytes. */
 #ifndef K3_REPORT_COMPARISON_H
 #define K3_REPORT_COMPARISON_H
 
@@ -16,18 +16,17 @@ typedef enum k3_side { K3_SIDE_BASE, K3_SIDE_NEW, K3_SIDE_COUNT } k3_side_t;
 typedef struct k3_comparison {
     const char *phase;                   /* NULL: the headline of each cell */
     const char *baseline;                /* of backends; NULL: the first of each group */
-    bool        sides;                   /* false: backend against backend */
+    bool        sides;                   /* false: backend against backend, all in the base */
     bool        scaled;                  /* headlines as the host's speed was (host.scaled_us) */
-    size_t      launches;                /* records so far */
-    json_t     *cells;                   /* key -> what is known of it, in order of appearance */
+    json_t     *cells[K3_SIDE_COUNT];    /* k3_side_add, in order of appearance */
     json_t     *machines[K3_SIDE_COUNT]; /* fingerprint key -> its stable facts */
 } k3_comparison_t;
 
 k3_status_t k3_comparison_open(k3_comparison_t *c, k3_error_t *err);
 void        k3_comparison_close(k3_comparison_t *c);
 
-/* `record` was checked by the reader (commands/records.h). */
-void k3_comparison_add(k3_comparison_t *c, k3_side_t side, const json_t *record);
+/* Facts as the comparison wants them (k3_facts_read): of its phase, scaled or not. */
+void k3_comparison_add(k3_comparison_t *c, k3_side_t side, const json_t *facts);
 
 /* The document; *worse: verdicts `worse`, `missing` and `broken` (between backends only the latter: being
  * slower is a result there, and no failure). The caller frees *document_p. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/report/fields.h"
+#include "bench/report/limits.h"
 
 /* --- fields ---------------------------------------------------------------------------------- */
 
@@ -161,6 +162,20 @@ static const json_t *rate_of(const json_t *cell, const char *phase, const char *
     return NULL;
 }
 
+static void put_limit(const json_t *cell, const char *phase, FILE *out)
+{
+    static const char *const members[] = {"limit_us", "limited_by", "efficiency"};
+    const json_t            *limit = k3_limits_of(cell, phase);
+
+    for (size_t m = 0; m < COUNT(members); m++) {
+        fputc(',', out);
+        put_value(json_object_get(limit, members[m]), out);
+    }
+    fputc(',', out);
+    put_value(limit != NULL ? json_object_get(json_object_get(cell, "limits"), "machine") : NULL,
+              out);
+}
+
 static void put_phase(const json_t *cell, const json_t *phase, FILE *out)
 {
     static const char *const members[] = {"min", "max", "mean", "deviation", "p95", "p99"};
@@ -187,6 +202,7 @@ static void put_phase(const json_t *cell, const json_t *phase, FILE *out)
         fputc(',', out);
         put_value(rate_of(cell, k3_get_text(phase, "name"), bases[b]), out);
     }
+    put_limit(cell, k3_get_text(phase, "name"), out);
     fputs("\r\n", out);
 }
 
@@ -194,7 +210,8 @@ void k3_report_csv(json_t *const *documents, size_t count, FILE *out)
 {
     put_heads(out);
     fputs("phase,n,median_us,ci_low_us,ci_high_us,min_us,max_us,mean_us,deviation_us,p95_us,"
-          "p99_us,span_us,slowest_rank,assignment_GBps,deduplicated_GBps,wire_GBps\r\n",
+          "p99_us,span_us,slowest_rank,assignment_GBps,deduplicated_GBps,wire_GBps,limit_us,"
+          "limited_by,efficiency,limits_machine\r\n",
           out);
     for (size_t d = 0; d < count; d++) {
         const json_t *run = json_object_get(documents[d], "run");

@@ -1,157 +1,253 @@
 #include "bench/report/facts.h"
 
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/facts_internal.h"
 #include "bench/report/fields.h"
-#include "bench/report/values.h"
-#include "harness/base/balance.h"
-#include "harness/base/memory.h"
+#include "bench/report/record.h"
+#include "harness/record/document.h"
 
-const k3_balance_measure_t k3_balance_measures[] = {
-    {"dispatch", "busy_max_over_mean", "busy time of its lanes, max/mean", true},
-    {"dispatch", "busy_gini", "busy time of its lanes, Gini", true},
-    {"dispatch", "bytes_max_over_mean", "bytes of its lanes, max/mean", false},
-    {"dispatch", "bytes_gini", "bytes of its lanes, Gini", false},
-    {"combine", "busy_max_over_mean", "busy time of its lanes, max/mean", true},
-    {"combine", "busy_gini", "busy time of its lanes, Gini", true},
-    {"combine", "bytes_max_over_mean", "bytes of its lanes, max/mean", false},
-    {"combine", "bytes_gini", "bytes of its lanes, Gini", false},
-};
-const size_t k3_balance_measure_count = sizeof(k3_balance_measures) / sizeof(*k3_balance_measures);
+/* --- parts ----------------------------------------------------------------------------------- */
 
-const char *k3_balance_name(const k3_balance_measure_t *measure, char *text, size_t size)
+json_t *k3_facts_text(k3_view_t view)
 {
-    snprintf(text, size, "%s.%s", measure->phase, measure->name);
+    json_t *text = view.at != NULL && *view.at == '"' ? k3_view_json(view) : NULL;
+
+    k3_clean_texts(text);
     return text;
 }
 
-/* --- lanes ----------------------------------------------------------------------------------- */
-
-/* Values of a column over the lanes of a phase that leave their rank. */
-static size_t take_column(const json_t *qps, const char *phase, const char *name, double *values)
+void k3_facts_set(json_t *object, const char *name, json_t *value)
 {
-    const json_t *rows = json_object_get(qps, "rows"), *row;
-    int    of = k3_column(qps, "phase"), lane = k3_column(qps, "lane"), at = k3_column(qps, name);
-    size_t i, count = 0;
+    if (value != NULL) {
+        json_object_set_new_nocheck(object, name, value);
+    }
+}
 
-    json_array_foreach(rows, i, row)
-    {
-        if (k3_field_is(row, of, phase) && k3_field_text(row, lane)[0] != '\0' &&
-            !k3_field_is(row, lane, "self") && json_is_number(k3_field(row, at))) {
-            values[count++] = k3_field_number(row, at);
+void k3_facts_take(k3_cursor_t *c, const char *const *names, k3_view_t *views)
+{
+    uint32_t seen = 0;
+    int      i;
+
+    if (!k3_cursor_enter(c, '{')) {
+        k3_cursor_skip(c);
+        return;
+    }
+    while ((i = k3_cursor_member(c, names, &seen)) >= 0) {
+        views[i] = k3_cursor_view(c);
+    }
+}
+
+/* --- the launch ------------------------------------------------------------------------------ */
+
+typedef struct reading {
+    k3_cursor_t              c;
+    const char              *name; /* of the record, for messages */
+    const k3_facts_wanted_t *wanted;
+    json_t                  *facts, *how, *cells;
+    bool                     is_record; /* its schema is the one that this reads */
+} reading_t;
+
+/* One of [{name, value, origin}]: those that change how a cell is measured. */
+static void take_option(reading_t *r)
+{
+    static const char *const names[] = {"name", "value", NULL};
+    static const char *const options[] = {"check", "isa", "accounting"};
+    k3_view_t                views[2] = {{0}};
+
+    k3_facts_take(&r->c, names, views);
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (k3_view_is(views[0], options[i])) {
+            k3_facts_set(r->how, options[i], k3_facts_text(views[1]));
         }
     }
-    return count;
 }
 
-static void set_measure(json_t *balance, const k3_balance_measure_t *m, double *values, size_t n)
+static void take_run(reading_t *r)
 {
-    char   name[64];
-    bool   gini = strstr(m->name, "gini") != NULL;
-    double value = gini ? k3_gini(values, n) : k3_max_over_mean(values, n);
+    static const char *const names[] = {"id", "started_utc", "git_sha", "options", NULL};
+    static const char *const facts[] = {"run", "started", "git_sha"};
+    uint32_t                 seen = 0;
+    int                      i;
 
-    if (isfinite(value)) {
-        json_object_set_new(balance, k3_balance_name(m, name, sizeof(name)), k3_json_number(value));
+    if (!k3_cursor_enter(&r->c, '{')) {
+        k3_cursor_skip(&r->c);
+        return;
     }
-}
-
-static bool has_all_lanes(const json_t *qps)
-{
-    const json_t *total = json_object_get(qps, "lanes_total");
-
-    return json_is_array(json_object_get(qps, "rows")) &&
-           (total == NULL || json_equal(total, json_object_get(qps, "lanes_kept")));
-}
-
-/* Empty where there are no lanes, or not all were kept. */
-static json_t *balance_of(const json_t *cell)
-{
-    const json_t *qps = json_object_get(cell, "qps");
-    json_t       *balance = json_object();
-    double       *values = NULL;
-    k3_error_t    unused = K3_ERROR_INIT;
-
-    if (has_all_lanes(qps) && k3_alloc("lanes", json_array_size(json_object_get(qps, "rows")),
-                                       sizeof(double), &values, &unused) == K3_OK) {
-        for (size_t i = 0; i < k3_balance_measure_count; i++) {
-            const k3_balance_measure_t *m = &k3_balance_measures[i];
-
-            set_measure(balance, m, values,
-                        take_column(qps, m->phase, m->timed ? "busy_us" : "bytes_wire", values));
+    while ((i = k3_cursor_member(&r->c, names, &seen)) >= 0) {
+        if (i < 3) {
+            k3_facts_set(r->facts, facts[i], k3_facts_text(k3_cursor_view(&r->c)));
+        } else if (k3_cursor_enter(&r->c, '[')) {
+            while (k3_cursor_element(&r->c)) {
+                take_option(r);
+            }
+        } else {
+            k3_cursor_skip(&r->c);
         }
     }
-    k3_free(values);
-    return balance;
+}
+
+static void take_fingerprint(reading_t *r)
+{
+    static const char *const names[] = {"key", "stable", NULL};
+    k3_view_t                views[2] = {{0}};
+    json_t                  *stable;
+
+    k3_facts_take(&r->c, names, views);
+    k3_facts_set(r->facts, "machine", k3_facts_text(views[0]));
+    stable = views[1].at != NULL && *views[1].at == '{' ? k3_view_json(views[1]) : NULL;
+    r->c.wrong = r->c.wrong || (stable == NULL && views[1].at != NULL && *views[1].at == '{');
+    k3_clean_texts(stable);
+    k3_facts_set(r->facts, "stable", stable);
+}
+
+static void take_topology(reading_t *r)
+{
+    static const char *const names[] = {"oversubscribed", NULL};
+    k3_view_t                view = {0};
+
+    k3_facts_take(&r->c, names, &view);
+    if (k3_view_is(view, "true") || k3_view_is(view, "false")) {
+        k3_facts_set(r->how, "topology.oversubscribed", json_stringn(view.at, view.length));
+    }
+}
+
+static k3_status_t take_cells(reading_t *r, k3_error_t *err)
+{
+    if (!k3_cursor_enter(&r->c, '[')) {
+        k3_cursor_skip(&r->c);
+        return K3_OK;
+    }
+    r->cells = json_array();
+    for (size_t i = 0; k3_cursor_element(&r->c) && err->status == K3_OK; i++) {
+        k3_facts_cell(&r->c, r->name, i, r->wanted, r->cells, err);
+    }
+    return err->status;
+}
+
+static k3_status_t take_schema(reading_t *r, k3_error_t *err)
+{
+    json_t     *schema = k3_facts_text(k3_cursor_view(&r->c));
+    const char *text = json_string_value(schema);
+
+    r->is_record = text != NULL && strcmp(text, K3_SCHEMA) == 0;
+    if (!r->is_record) {
+        k3_fail(err, K3_ERR_IO, "%.300s: schema is \"%.60s\", not %s", r->name,
+                text != NULL ? text : "no text", K3_SCHEMA);
+    }
+    json_decref(schema);
+    return err->status;
+}
+
+static void take_record(reading_t *r, k3_error_t *err)
+{
+    static const char *const names[] = {"schema", "run", "fingerprint", "topology", "cells", NULL};
+    uint32_t                 seen = 0;
+    int                      i;
+
+    if (!k3_cursor_enter(&r->c, '{')) {
+        k3_cursor_skip(&r->c);
+        return;
+    }
+    while (err->status == K3_OK && (i = k3_cursor_member(&r->c, names, &seen)) >= 0) {
+        switch (i) {
+        case 0:
+            take_schema(r, err);
+            break;
+        case 1:
+            take_run(r);
+            break;
+        case 2:
+            take_fingerprint(r);
+            break;
+        case 3:
+            take_topology(r);
+            break;
+        default:
+            take_cells(r, err);
+            break;
+        }
+    }
 }
 
 /* --- a record -------------------------------------------------------------------------------- */
 
-static const char *state_of(const json_t *cell)
+static k3_status_t check(const reading_t *r, k3_error_t *err)
 {
-    const char *status = k3_get_text(cell, "status");
-
-    if (strcmp(status, "failed") == 0 ||
-        strcmp(k3_get_text(json_object_get(cell, "check"), "state"), "wrong") == 0) {
-        return "broken";
+    if (!r->is_record) {
+        return k3_fail(err, K3_ERR_IO, "%.300s: schema is \"absent\", not %s", r->name, K3_SCHEMA);
     }
-    return strcmp(status, "ok") == 0 ? "ok" : "none";
+    if (r->cells == NULL || json_object_get(r->facts, "run") == NULL) {
+        return k3_fail(err, K3_ERR_IO, "%.300s: %s; only records of `run` can be reported", r->name,
+                       r->cells != NULL ? "it has no run.id, it is a plan" : "it has no cells");
+    }
+    return K3_OK;
 }
 
-/* A backend that moves nothing, the bare loop, and the experts of one that dispatches nothing measure the
- * host: dense arithmetic, copies, the harness. */
-static bool is_control(const json_t *cell)
+/* `path`: of the file that the text is from, or NULL. What the cursor stumbles over is read again as a whole: then the
+ * fault is described with line and column. */
+static k3_status_t describe(const char *name, const char *path, k3_error_t *err)
 {
-    const char *component = k3_get_text(cell, "component");
+    json_t *document = NULL;
 
-    return json_is_false(json_object_get(json_object_get(cell, "path"), "moves_rows")) ||
-           strcmp(component, "control") == 0 ||
-           (strcmp(component, "experts") == 0 &&
-            !json_is_integer(json_object_get(json_object_get(cell, "work"), "rows_dispatched")));
+    if (path == NULL || k3_document_read(path, &document, err) == K3_OK) {
+        k3_fail(err, K3_ERR_IO, "%.300s: a name stands twice in an object, or a text is damaged",
+                name);
+    }
+    json_decref(document);
+    return err->status;
 }
 
-static json_t *median_json(const json_t *cell, const char *phase)
+static k3_status_t read_text(const char *name, const char *path, const char *text, size_t length,
+                             const k3_facts_wanted_t *wanted, json_t **facts_p, k3_error_t *err)
 {
-    double us;
+    reading_t r = {.c = k3_cursor(text, length),
+                   .name = name,
+                   .wanted = wanted,
+                   .facts = json_object(),
+                   .how = json_object()};
 
-    return k3_cell_median(cell, phase, &us) ? json_real(us) : json_null();
+    *facts_p = NULL;
+    take_record(&r, err);
+    if (err->status == K3_OK &&
+        (k3_cursor_done(&r.c) ? check(&r, err) : describe(name, path, err)) == K3_OK) {
+        json_object_set(r.facts, "how", r.how);
+        json_object_set(r.facts, "cells", r.cells);
+        *facts_p = json_incref(r.facts);
+    }
+    json_decref(r.cells);
+    json_decref(r.how);
+    json_decref(r.facts);
+    return err->status;
 }
 
-/* Where it says why: "failed: ...", "check: ...", "unsupported: ...". */
-static json_t *reason_json(const json_t *cell, const char *state)
+k3_status_t k3_facts_read(const char *path, const k3_facts_wanted_t *wanted, json_t **facts_p,
+                          k3_error_t *err)
 {
-    const char *status = k3_get_text(cell, "status"), *reason = k3_get_text(cell, "reason");
+    k3_text_t text;
 
-    if (strcmp(state, "ok") == 0) {
-        return json_null();
+    *facts_p = NULL;
+    if (k3_text_open(path, &text, err) == K3_OK) {
+        read_text(path, path, text.at, text.length, wanted, facts_p, err);
+        k3_text_close(&text);
     }
-    status = strcmp(status, "ok") == 0 ? "check" : status;
-    return json_sprintf("%s: %s", status, reason[0] != '\0' ? reason : "no reason is given");
+    return err->status;
 }
 
-static json_t *cell_facts(const json_t *cell)
+k3_status_t k3_facts_of(const char *name, const json_t *record, const k3_facts_wanted_t *wanted,
+                        json_t **facts_p, k3_error_t *err)
 {
-    const char *state = state_of(cell);
-    char        backend[32];
-    json_t     *us = median_json(cell, k3_cell_headline(cell));
-    json_t     *reason = reason_json(cell, state);
+    char *text = json_dumps(record, JSON_COMPACT);
 
-    if (strcmp(state, "ok") == 0 && !json_is_number(us)) {
-        state = "none";
-        json_decref(reason);
-        reason = json_sprintf("it has no time of phase %s", k3_cell_headline(cell));
+    *facts_p = NULL;
+    if (text == NULL) {
+        return k3_fail(err, K3_ERR_ENV, "%.300s: memory is short", name);
     }
-    if (strcmp(state, "ok") != 0) {
-        json_decref(us);
-        us = json_null();
-    }
-    return json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:o, s:o}", "key",
-                     k3_get_text(cell, "key"), "backend",
-                     k3_cell_backend(cell, backend, sizeof(backend)), "control", is_control(cell),
-                     "state", state, "reason", reason, "routing",
-                     k3_get_text(json_object_get(cell, "work"), "routing_hash"), "us", us,
-                     "bound_us", median_json(cell, "control"), "balance", balance_of(cell));
+    read_text(name, NULL, text, strlen(text), wanted, facts_p, err);
+    free(text);
+    return err->status;
 }
 
 /* "2026-01-31T12:00:00Z" */
@@ -169,33 +265,18 @@ static bool is_time(const char *text)
     return true;
 }
 
-k3_status_t k3_facts(const json_t *record, json_t **facts_p, k3_error_t *err)
+k3_status_t k3_facts_placed(const char *name, const json_t *facts, k3_error_t *err)
 {
-    const json_t *run = json_object_get(record, "run");
-    const json_t *fingerprint = json_object_get(record, "fingerprint");
-    const json_t *stable = json_object_get(fingerprint, "stable");
-    const json_t *cells = json_object_get(record, "cells"), *cell;
-    json_t       *list;
-    size_t        i;
+    const char *started = k3_get_text(facts, "started");
 
-    *facts_p = NULL;
-    if (!is_time(k3_get_text(run, "started_utc"))) {
-        return k3_fail(err, K3_ERR_IO, "run.started_utc is \"%.40s\", no time of the form %s",
-                       k3_get_text(run, "started_utc"), "2026-01-31T12:00:00Z");
+    if (!is_time(started)) {
+        return k3_fail(err, K3_ERR_IO,
+                       "%.300s: run.started_utc is \"%.40s\", no time of the form %s", name,
+                       started, "2026-01-31T12:00:00Z");
     }
-    if (k3_get_text(fingerprint, "key")[0] == '\0' || !json_is_object(stable)) {
-        return k3_fail(err, K3_ERR_IO, "it has no fingerprint.key and fingerprint.stable");
-    }
-    list = json_array();
-    json_array_foreach(cells, i, cell)
-    {
-        if (k3_get_text(cell, "key")[0] != '\0') {
-            json_array_append_new(list, cell_facts(cell));
-        }
-    }
-    *facts_p = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "run", k3_get_text(run, "id"), "started",
-                         k3_get_text(run, "started_utc"), "git_sha", k3_get_text(run, "git_sha"),
-                         "machine", k3_get_text(fingerprint, "key"), "stable",
-                         json_deep_copy(stable), "cells", list);
-    return K3_OK;
+    return k3_get_text(facts, "machine")[0] != '\0' &&
+                   json_is_object(json_object_get(facts, "stable"))
+               ? K3_OK
+               : k3_fail(err, K3_ERR_IO, "%.300s: it has no fingerprint.key and fingerprint.stable",
+                         name);
 }

@@ -1,41 +1,41 @@
-/* What gates keep of a record: of each cell its state, its time and how evenly its lanes were used. */
+/* What comparisons and gates keep of a launch: of each cell its state, its time, how it was measured and how evenly its
+ * lanes were used. Records are read from front to back; ten thousand of them are no sooner read by anything that
+ * makes objects of all their members. */
 #ifndef K3_REPORT_FACTS_H
 #define K3_REPORT_FACTS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "harness/base/status.h"
 
-/* Lanes of a cell are looked at by phase; a measure is "PHASE.NAME", in words for people. */
-typedef struct k3_balance_measure {
-    const char *phase, *name; /* "dispatch", "busy_gini" */
-    const char *text;         /* "Gini of the busy time of the lanes" */
-    bool        timed;        /* varies from launch to launch; else it follows from the plan */
-} k3_balance_measure_t;
+typedef struct k3_facts_wanted {
+    const char *phase;  /* the time is of this phase; NULL: of the headline of each cell */
+    bool        scaled; /* ... of the headline as the host's speed was (host.scaled_us) */
+    bool        lanes;  /* `balance` too */
+} k3_facts_wanted_t;
 
-extern const k3_balance_measure_t k3_balance_measures[];
-extern const size_t               k3_balance_measure_count;
-
-/* "dispatch.busy_gini"; `text` is returned. */
-const char *k3_balance_name(const k3_balance_measure_t *measure, char *text, size_t size);
-
-/* The facts of a record that its reader has checked (commands/records.h):
+/* The facts of a record:
  *
- * {run, started, git_sha, machine, stable, cells: [{key, backend, control, state, reason, routing, us,
- * bound_us, balance: {measure: value}}]}
+ * {run, started, git_sha, machine, stable, how: {FIELD: text}, cells: [{key, backend, work, control, state, reason,
+ * routing, us, bound_us, how: {FIELD: text}, balance: {measure: value}}]}
  *
- * state: "ok", "broken" (failed, or the check), "none" (refused or skipped). us: the median of the
- * headline, null unless "ok". bound_us: that of a bare loop that posts the same messages. control: its
- * time hangs on the host, not on the backend. Cells that were refused before they had a key are left
- * out. K3_ERR_IO when the record does not say when and where it ran. */
-k3_status_t k3_facts(const json_t *record, json_t **facts_p, k3_error_t *err);
+ * state: "ok", "broken" (failed, or the check), "none" (refused, skipped, degraded, or without a time). us: null unless
+ * "ok". bound_us: the median of a bare loop that posts the same messages. work: what must be equal for two backends
+ * to have done the same. control: its time hangs on the host, not on the backend. FIELD: what gives the same work
+ * another time, of the launch and of the cell, as far as known. Cells that were refused before they had a key are
+ * left out. Control characters become '?'. K3_ERR_IO names file and fault. Several threads may read at a time. */
+k3_status_t k3_facts_read(const char *path, const k3_facts_wanted_t *wanted, json_t **facts_p,
+                          k3_error_t *err);
 
-/* --- sides ----------------------------------------------------------------------------------- */
+/* The same of a record that was read already; `name` for messages. */
+k3_status_t k3_facts_of(const char *name, const json_t *record, const k3_facts_wanted_t *wanted,
+                        json_t **facts_p, k3_error_t *err);
 
-/* Several launches as one side of a comparison: key -> {backend, control, routing, runs: [run of each
- * launch with a time], us: [its time], bound_us: [], balance: {measure: []}, wrong, none}. wrong and none
- * say why a launch has no value, or are null. A cell that a launch holds several times counts once, with the median; it is
- * wrong when one of them is. */
-void k3_side_add(json_t *side, const json_t *facts);
+/* K3_ERR_IO when a launch does not say when and on which machine it ran: histories need both. */
+k3_status_t k3_facts_placed(const char *name, const json_t *facts, k3_error_t *err);
+
+/* The field that is part of what is compared when backends are. */
+#define K3_HOW_TRANSPORT "qps.transport"
 
 #endif

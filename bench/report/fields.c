@@ -1,5 +1,6 @@
 #include "bench/report/fields.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *k3_get_text(const json_t *object, const char *name)
@@ -123,4 +124,41 @@ const json_t *k3_lanes_slowest(const k3_lanes_t *l)
         }
     }
     return worst;
+}
+
+static bool has_controls(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void k3_clean_texts(json_t *value)
+{
+    const char *key;
+    json_t     *member;
+    size_t      i;
+
+    if (json_is_string(value) && has_controls(json_string_value(value))) {
+        char *text = strdup(json_string_value(value));
+
+        for (char *c = text; c != NULL && *c != '\0'; c++) {
+            *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
+        }
+        if (text != NULL) {
+            json_string_set(value, text);
+        }
+        free(text);
+    }
+    json_object_foreach(value, key, member)
+    {
+        k3_clean_texts(member);
+    }
+    json_array_foreach(value, i, member)
+    {
+        k3_clean_texts(member);
+    }
 }

@@ -9,6 +9,10 @@ const char *k3_get_text(const json_t *object, const char *name);
 long long   k3_get_int(const json_t *object, const char *name);
 double      k3_get_number(const json_t *object, const char *name);
 
+/* Control characters in the texts of a value, and of all in it, become '?': what a record says goes to terminals and
+ * spreadsheets, and may not steer them. */
+void k3_clean_texts(json_t *value);
+
 /* --- tables: {columns: [NAME...], rows: [[value...]...]} ------------------------------------- */
 
 /* Position of a column; -1 when the table has none of this name: its fields are then null. */

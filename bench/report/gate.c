@@ -8,6 +8,7 @@
 #include "bench/report/fields.h"
 #include "bench/report/gate_internal.h"
 #include "bench/report/judged.h"
+#include "bench/report/sides.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
 
@@ -33,11 +34,6 @@ void k3_gate_find(k3_gate_work_t *work, k3_severity_t severity, const char *kind
 
 /* --- cells ----------------------------------------------------------------------------------- */
 
-static bool has_times(const json_t *entry)
-{
-    return json_array_size(json_object_get(entry, "us")) > 0;
-}
-
 static void refuse(k3_gate_row_t *row, k3_verdict_t verdict, const char *reason)
 {
     row->verdict = verdict;
@@ -54,18 +50,18 @@ static const char *why_none(const json_t *entry)
 /* Why a cell cannot be judged; reason NULL: it can. */
 static void examine(const k3_gate_work_t *work, k3_gate_row_t *row)
 {
-    const char *wrong = json_string_value(json_object_get(row->fresh, "wrong"));
+    const char *wrong = k3_side_wrong(row->fresh);
 
     if (wrong != NULL) {
         refuse(row, K3_VERDICT_BROKEN, wrong);
-    } else if (!has_times(row->fresh)) {
+    } else if (!k3_side_has_times(row->fresh)) {
         refuse(row, K3_VERDICT_MISSING, why_none(row->fresh));
     } else if (work->promotion == NULL) {
         refuse(row, K3_VERDICT_INCOMPARABLE, "the baseline does not know this machine");
-    } else if (!has_times(row->base)) {
+    } else if (!k3_side_has_times(row->base)) {
         refuse(row, K3_VERDICT_ADDED, "the baseline does not have the cell");
-    } else if (strcmp(k3_get_text(row->base, "routing"), k3_get_text(row->fresh, "routing")) != 0) {
-        refuse(row, K3_VERDICT_INCOMPARABLE, "the routing differs (work.routing_hash)");
+    } else if (k3_sides_differ(row->base, row->fresh, false, row->how, sizeof(row->how))) {
+        refuse(row, K3_VERDICT_INCOMPARABLE, row->how);
     }
 }
 
@@ -77,7 +73,7 @@ static k3_status_t add_row(k3_gate_work_t *work, const char *key, const json_t *
 
     *row = (k3_gate_row_t){.key = key, .base = base, .fresh = fresh};
     examine(work, row);
-    if (row->reason != NULL && row->verdict == K3_VERDICT_MISSING && !has_times(base)) {
+    if (row->reason != NULL && row->verdict == K3_VERDICT_MISSING && !k3_side_has_times(base)) {
         return K3_OK;
     }
     work->count++;

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/report/facts.h"
+#include "bench/report/balance.h"
 #include "bench/report/gate_internal.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"

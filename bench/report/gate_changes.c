@@ -96,7 +96,8 @@ static k3_status_t load(const k3_gate_work_t *work, const json_t *new_runs, seri
 {
     const k3_gate_t      *g = work->gate;
     k3_history_question_t q = {g->fresh->machine, g->fresh->last, s->row->key,
-                               k3_get_text(s->row->fresh, "routing")};
+                               k3_get_text(s->row->fresh, "routing"),
+                               json_object_get(s->row->fresh, "how")};
 
     if (k3_history_series(g->history, &q, g->window, new_runs, &s->points, err) != K3_OK ||
         k3_history_best(g->history, &q, &s->best_us, err) != K3_OK) {

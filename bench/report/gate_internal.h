@@ -10,6 +10,7 @@ typedef struct k3_gate_row {
     const char   *key;
     const json_t *base, *fresh; /* entries of the sides; NULL: that side does not have it */
     const char   *reason;       /* why nothing was judged; else NULL */
+    char          how[320];     /* room for a reason */
     k3_verdict_t  verdict;      /* then */
     k3_judged_t   judged;       /* else */
     double       *values;       /* owned: of `judged` */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/report/comparison.h"
+#include "bench/report/facts.h"
 #include "bench/report/fields.h"
 #include "bench/report/html_internal.h"
 
@@ -210,14 +211,21 @@ static void compare(json_t *const *documents, size_t count, size_t first, FILE *
     k3_comparison_t   c = {.sides = first < count};
     k3_verdict_rule_t rule = {.level = 0.95, .floor = 0.03};
     k3_error_t        err = K3_ERROR_INIT;
+    k3_facts_wanted_t wanted = {.phase = NULL};
     json_t           *document = NULL;
     size_t            worse;
 
     if (k3_comparison_open(&c, &err) == K3_OK) {
-        for (size_t d = 0; d < count; d++) {
-            k3_comparison_add(&c, d < first ? K3_SIDE_BASE : K3_SIDE_NEW, documents[d]);
+        for (size_t d = 0; d < count && err.status == K3_OK; d++) {
+            json_t *facts;
+
+            if (k3_facts_of("record", documents[d], &wanted, &facts, &err) == K3_OK) {
+                k3_comparison_add(&c, d < first ? K3_SIDE_BASE : K3_SIDE_NEW, facts);
+            }
+            json_decref(facts);
         }
-        if (k3_comparison_judge(&c, &rule, &document, &worse, &err) == K3_OK) {
+        if (err.status == K3_OK &&
+            k3_comparison_judge(&c, &rule, &document, &worse, &err) == K3_OK) {
             print_verdicts(document, c.sides, out);
         }
     }

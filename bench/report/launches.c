@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/report/facts.h"
 #include "bench/report/fields.h"
 #include "bench/report/judged.h"
+#include "bench/report/sides.h"
 
 k3_status_t k3_launches_open(k3_launches_t *l, k3_error_t *err)
 {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "bench/report/fields.h"
 #include "bench/report/values.h"
 
 /* A time this much below the limit is no rounding of either. */
@@ -51,6 +52,20 @@ void k3_record_limits(json_t *cell, const k3_machine_file_t *machine,
     k3_set_text(o, "machine", machine->name);
     json_object_set_new(o, "phases", rows);
     json_object_set_new(cell, "limits", o);
+}
+
+const json_t *k3_limits_of(const json_t *cell, const char *phase)
+{
+    const json_t *rows = json_object_get(json_object_get(cell, "limits"), "phases"), *row;
+    size_t        i;
+
+    json_array_foreach(rows, i, row)
+    {
+        if (strcmp(k3_get_text(row, "name"), phase) == 0) {
+            return row;
+        }
+    }
+    return NULL;
 }
 
 bool k3_limits_text(const json_t *cell, size_t index, char *text, size_t size)

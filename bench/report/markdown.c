@@ -8,6 +8,7 @@
 #include "bench/report/cellview.h"
 #include "bench/report/doubts.h"
 #include "bench/report/fields.h"
+#include "bench/report/limits.h"
 
 /* How much is written: cells of a record, folded parts or not. */
 typedef struct extent {
@@ -144,6 +145,23 @@ static void put_pattern(const json_t *cell, FILE *out)
     }
 }
 
+/* How near each phase comes to what the machine allows. */
+static void put_limits(const json_t *cell, FILE *out)
+{
+    char   text[256];
+    size_t i;
+
+    for (i = 0; k3_limits_text(cell, i, text, sizeof(text)); i++) {
+        fputs(i == 0 ? "- " : "; ", out);
+        if (i == 0) {
+            put_name(cell, out);
+            fputs(": ", out);
+        }
+        put_text(text, out);
+    }
+    fputs(i > 0 ? "\n" : "", out);
+}
+
 static void put_doubts(const json_t *cell, FILE *out)
 {
     k3_doubts_t doubts;
@@ -172,13 +190,29 @@ static void unfold(FILE *out)
     fputs("\n</details>\n", out);
 }
 
+/* What the machine file allows; blank where it says nothing. */
+static void put_limit(const json_t *limit, FILE *out)
+{
+    const json_t *efficiency = json_object_get(limit, "efficiency");
+
+    fputs("| ", out);
+    put_number(json_object_get(limit, "limit_us"), -1, out);
+    fputs("| ", out);
+    if (json_is_number(efficiency)) {
+        fprintf(out, "%.0f ", 100.0 * json_number_value(efficiency));
+    }
+    fputs("| ", out);
+    put_text(k3_get_text(limit, "limited_by"), out);
+    fputs(" ", out);
+}
+
 static void put_phases(const json_t *cells, size_t most, FILE *out)
 {
     char label[96];
 
     fold("All phases, us: median and 95 % interval", out);
-    fputs("| cell | phase | median | low | high | p99 | slowest rank |\n"
-          "|---|---|---:|---:|---:|---:|---:|\n",
+    fputs("| cell | phase | median | low | high | p99 | slowest rank | limit | % of it | by |\n"
+          "|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n",
           out);
     for (size_t i = 0; i < json_array_size(cells) && i < most; i++) {
         const json_t *cell = json_array_get(cells, i);
@@ -202,6 +236,7 @@ static void put_phases(const json_t *cells, size_t most, FILE *out)
             put_number(json_object_get(phase, "p99"), -1, out);
             fputs("| ", out);
             put_number(json_object_get(phase, "slowest_rank"), 0, out);
+            put_limit(k3_limits_of(cell, k3_phase_names[p]), out);
             fputs("|\n", out);
         }
     }
@@ -313,6 +348,7 @@ static void put_record(const json_t *document, extent_t extent, FILE *out)
     for (size_t i = 0; i < most; i++) {
         put_status(json_array_get(cells, i), out);
         put_pattern(json_array_get(cells, i), out);
+        put_limits(json_array_get(cells, i), out);
         put_doubts(json_array_get(cells, i), out);
     }
     if (extent.folded) {

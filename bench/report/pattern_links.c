@@ -1,8 +1,11 @@
-#include "bench/report/pattern_links.h"
-
+/* A slow link of a node: all that goes over it is late, in whatever rank or lane it is seen. */
 #include <math.h>
+#include <stdio.h>
 
+#include "bench/report/pattern_internal.h"
 #include "harness/base/memory.h"
+
+/* --- by waits --------------------------------------------------------------------------------- */
 
 typedef struct pairs {
     int     count; /* nodes */
@@ -75,4 +78,102 @@ int k3_slow_link(const double *wait, int ranks, const int *nodes, double *excess
     k3_free(p.n);
     k3_free(p.sum);
     return found;
+}
+
+static int link_by_waits(const k3_pattern_view_t *v, double *excess, char *evidence, size_t size)
+{
+    int  node = k3_slow_link(v->wait, v->ranks, v->nodes, excess);
+    char a[32];
+
+    if (node < 0 || *excess < K3_PATTERN_SHARE * v->phase_us) {
+        return -1;
+    }
+    snprintf(evidence, size,
+             "the %s signals to and from it take %s us longer than those among the other nodes "
+             "(%.0f %% of the phase)",
+             v->phase, k3_pattern_us(*excess, a), 100.0 * *excess / v->phase_us);
+    return node;
+}
+
+/* --- by lanes --------------------------------------------------------------------------------- */
+
+/* Median time of a message on the queue pairs that leave `node`, or (other) the other nodes. */
+static double lanes_leaving(k3_pattern_view_t *v, int node, bool other, int *count)
+{
+    const json_t *row;
+    size_t        i;
+
+    *count = 0;
+    json_array_foreach(v->lanes.rows, i, row)
+    {
+        long long src = k3_field_int(row, v->lanes.src), dst = k3_field_int(row, v->lanes.dst);
+
+        if (k3_pattern_is_lane(v, row, "qp") && src >= 0 && src < v->ranks && dst >= 0 &&
+            dst < v->ranks && v->nodes[src] != v->nodes[dst] && (v->nodes[src] == node) != other) {
+            v->times[(*count)++] = k3_field_number(row, v->lanes.p50_us);
+        }
+    }
+    return k3_pattern_median(v->times, *count);
+}
+
+static bool is_first_of_node(const k3_pattern_view_t *v, int rank)
+{
+    for (int r = 0; r < rank; r++) {
+        if (v->nodes[r] == v->nodes[rank]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Most lanes that leave one node are slower than those that leave the others. A lane that ends where the data are
+ * buffered shows nothing; then the waits do. */
+static int link_by_lanes(k3_pattern_view_t *v, double *excess, char *evidence, size_t size)
+{
+    char a[32], b[32];
+
+    for (int r = 0; r < v->ranks; r++) {
+        int    node = v->nodes[r], count, others;
+        double usual, slow;
+
+        if (!is_first_of_node(v, r)) {
+            continue;
+        }
+        usual = lanes_leaving(v, node, true, &others);
+        slow = lanes_leaving(v, node, false, &count);
+        /* A quarter of them is as fast as the others at most. */
+        if (count < 4 || others < 4 || !(slow >= K3_PATTERN_RATIO * usual) ||
+            v->times[count / 4] < 2.0 * usual || slow - usual < 0.001 * v->phase_us) {
+            continue;
+        }
+        *excess = slow - usual;
+        snprintf(evidence, size,
+                 "a message of the %s takes %s us on the lanes that leave it (median of %d), %s us "
+                 "on those that leave the others",
+                 v->phase, k3_pattern_us(slow, a), count, k3_pattern_us(usual, b));
+        return node;
+    }
+    return -1;
+}
+
+bool k3_pattern_link(k3_pattern_view_t *v, k3_finding_t *best)
+{
+    char         evidence[256];
+    double       excess = 0.0;
+    int          node = -1;
+    k3_finding_t f;
+
+    if (v->nodes != NULL) {
+        node = link_by_lanes(v, &excess, evidence, sizeof(evidence));
+        node = node >= 0 ? node : link_by_waits(v, &excess, evidence, sizeof(evidence));
+    }
+    if (node < 0) {
+        return false;
+    }
+    f = k3_pattern_finding(v, "slow node", excess);
+    f.node = node;
+    f.link = true;
+    snprintf(f.text, sizeof(f.text), "slow node: node %d; %s", node, evidence);
+    k3_pattern_keep(best, &f);
+    return true;
 }

@@ -58,19 +58,20 @@ bool k3_history_step(k3_history_t *h, sqlite3_stmt *s, k3_error_t *err)
 /* --- opening --------------------------------------------------------------------------------- */
 
 /* Another number than this: the index is made again. */
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 static const char schema[] =
     "CREATE TABLE file(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, size INTEGER NOT NULL,"
     " changed INTEGER NOT NULL, fault TEXT);"
     "CREATE TABLE machine(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, stable TEXT NOT NULL);"
     "CREATE TABLE cell(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);"
+    "CREATE TABLE how(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);"
     "CREATE TABLE launch(file INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE,"
     " machine INTEGER NOT NULL, started TEXT NOT NULL, git_sha TEXT NOT NULL);"
     "CREATE INDEX launch_order ON launch(machine, started, run);"
     "CREATE TABLE result(file INTEGER, cell INTEGER, attempt INTEGER, state TEXT NOT NULL, us REAL,"
-    " routing TEXT NOT NULL, PRIMARY KEY(file, cell, attempt)) WITHOUT ROWID;"
-    "PRAGMA user_version = 1;";
+    " routing TEXT NOT NULL, how INTEGER NOT NULL, PRIMARY KEY(file, cell, attempt)) WITHOUT ROWID;"
+    "PRAGMA user_version = 2;";
 
 static k3_status_t take_lock(k3_history_t *h, double seconds, k3_error_t *err)
 {

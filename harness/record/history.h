@@ -35,8 +35,8 @@ typedef struct k3_history_changes {
 /* Brings the index up to date with the folder: by name, size and time of change of each file. A file that
  * is no record is kept with its fault, and nothing fails.
  *
- * `read` makes of a record what the index keeps, {run, started, git_sha, machine, stable, cells: [{key,
- * state, us, routing}]}: state is "ok", "broken" or "none", started like "2026-01-31T12:00:00Z". */
+ * `read` makes of a record what the index keeps, {run, started, git_sha, machine, stable, how, cells:
+ * [{key, state, us, routing, how}]}: state is "ok", "broken" or "none", started like "2026-01-31T12:00:00Z". */
 k3_status_t k3_history_refresh(k3_history_t *history, bool rebuild, k3_reader_t read,
                                k3_history_changes_t *changes, k3_error_t *err);
 
@@ -44,8 +44,9 @@ k3_status_t k3_history_refresh(k3_history_t *history, bool rebuild, k3_reader_t 
 
 /* Which launches and cells: of one machine, started at `until` or before. */
 typedef struct k3_history_question {
-    const char *machine, *until;
-    const char *key, *routing; /* of one cell */
+    const char   *machine, *until;
+    const char   *key, *routing; /* of one cell */
+    const json_t *how;           /* launches that were measured differently are left out */
 } k3_history_question_t;
 
 /* [{file, fault}] of files that are no records, by name. */

@@ -1,11 +1,13 @@
 /* What is asked of a history. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/base/memory.h"
 #include "harness/base/stats.h"
 #include "harness/record/document.h"
 #include "harness/record/history_internal.h"
+#include "harness/record/how.h"
 
 static const char *column(sqlite3_stmt *s, int i)
 {
@@ -68,9 +70,31 @@ k3_status_t k3_history_days(k3_history_t *h, const k3_history_question_t *q, siz
 /* CROSS JOIN keeps the order of the tables: launches from the last one back, of each the rows of the
  * cell. */
 #define OF_CELL                                                                                    \
-    " FROM launch CROSS JOIN result ON result.file = launch.file" OF_MACHINE                       \
+    " FROM launch CROSS JOIN result ON result.file = launch.file"                                  \
+    " JOIN how ON how.id = result.how" OF_MACHINE                                                  \
     " AND result.cell = (SELECT id FROM cell WHERE key = ?3) AND result.routing = ?4"              \
     " AND result.state = 'ok' AND result.us IS NOT NULL"
+
+/* Was a row measured as is asked? Most rows say the same as the one before. */
+typedef struct likeness {
+    const json_t *how;
+    char         *text; /* of the row before, owned */
+    bool          alike;
+} likeness_t;
+
+static bool is_alike(likeness_t *l, const char *text)
+{
+    json_t *how;
+
+    if (l->text == NULL || strcmp(l->text, text) != 0) {
+        how = json_loads(text, 0, NULL);
+        l->alike = k3_how_differs(l->how, how, NULL) == NULL;
+        json_decref(how);
+        free(l->text);
+        l->text = strdup(text);
+    }
+    return l->alike;
+}
 
 /* The attempts of one launch, until it is complete. */
 typedef struct attempts {
@@ -132,15 +156,16 @@ k3_status_t k3_history_series(k3_history_t *h, const k3_history_question_t *q, s
                               const json_t *without, json_t **points_p, k3_error_t *err)
 {
     attempts_t    a = {.file = -1};
+    likeness_t    like = {.how = q->how};
     sqlite3_stmt *s = NULL;
     json_t       *points = json_array();
 
     k3_history_prepare(h, &s, err,
-                       "SELECT launch.file, us, run, started, git_sha" OF_CELL
+                       "SELECT launch.file, us, run, started, git_sha, how.key" OF_CELL
                        " ORDER BY launch.started DESC, launch.run DESC",
                        "tttt", q->machine, q->until, q->key, q->routing);
     while (k3_history_step(h, s, err)) {
-        if (json_object_get(without, column(s, 2)) != NULL) {
+        if (json_object_get(without, column(s, 2)) != NULL || !is_alike(&like, column(s, 5))) {
             continue;
         }
         if (sqlite3_column_int64(s, 0) != a.file) {
@@ -157,6 +182,7 @@ k3_status_t k3_history_series(k3_history_t *h, const k3_history_question_t *q, s
     end_launch(&a, points);
     sqlite3_finalize(s);
     k3_free(a.us);
+    free(like.text);
     reverse(points);
     *points_p = points;
     return err->status;
@@ -166,13 +192,17 @@ k3_status_t k3_history_best(k3_history_t *h, const k3_history_question_t *q, dou
                             k3_error_t *err)
 {
     sqlite3_stmt *s = NULL;
+    likeness_t    like = {.how = q->how};
 
     *us = NAN;
-    k3_history_prepare(h, &s, err, "SELECT min(us)" OF_CELL, "tttt", q->machine, q->until, q->key,
-                       q->routing);
-    if (k3_history_step(h, s, err) && sqlite3_column_type(s, 0) != SQLITE_NULL) {
-        *us = sqlite3_column_double(s, 0);
+    k3_history_prepare(h, &s, err, "SELECT min(us), how.key" OF_CELL " GROUP BY result.how", "tttt",
+                       q->machine, q->until, q->key, q->routing);
+    while (k3_history_step(h, s, err)) {
+        if (is_alike(&like, column(s, 1))) {
+            *us = fmin(*us, sqlite3_column_double(s, 0)); /* fmin leaves out NaN */
+        }
     }
     sqlite3_finalize(s);
+    free(like.text);
     return err->status;
 }

@@ -151,7 +151,7 @@ typedef struct adding {
     k3_history_t         *h;
     const folder_t       *folder;
     k3_history_changes_t *changes;
-    json_t               *cells; /* key -> id */
+    json_t               *cells, *hows; /* key -> id */
     sqlite3_stmt         *file, *result;
 } adding_t;
 
@@ -195,6 +195,32 @@ static sqlite3_int64 cell_id(adding_t *a, const char *key, k3_error_t *err)
     return id;
 }
 
+/* How the launch and the cell were measured, as one text. */
+static sqlite3_int64 how_id(adding_t *a, const json_t *facts, const json_t *cell, k3_error_t *err)
+{
+    json_t       *how = json_object(), *known;
+    sqlite3_int64 id = 0;
+    char         *text;
+
+    json_object_update(how, json_object_get(facts, "how"));
+    json_object_update(how, json_object_get(cell, "how"));
+    text = json_dumps(how, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(how);
+    if (text == NULL) {
+        k3_fail(err, K3_ERR_ENV, "memory is short");
+        return 0;
+    }
+    known = json_object_get(a->hows, text);
+    id = json_integer_value(known);
+    if (known == NULL) {
+        id = id_of(a->h, "INSERT OR IGNORE INTO how(key) VALUES(?)",
+                   "SELECT id FROM how WHERE key = ?", text, NULL, err);
+        json_object_set_new(a->hows, text, json_integer(id));
+    }
+    free(text);
+    return id;
+}
+
 static k3_status_t add_file(adding_t *a, const found_t *f, const char *fault, k3_error_t *err)
 {
     sqlite3_reset(a->file);
@@ -228,6 +254,7 @@ static k3_status_t add_results(adding_t *a, sqlite3_int64 file, const json_t *fa
             sqlite3_bind_null(a->result, 5);
         }
         sqlite3_bind_text(a->result, 6, text_of(cell, "routing"), -1, SQLITE_STATIC);
+        sqlite3_bind_int64(a->result, 7, how_id(a, facts, cell, err));
         k3_history_step(a->h, a->result, err);
         if (err->status != K3_OK) {
             break;
@@ -298,17 +325,19 @@ static k3_status_t take(void *arg, size_t i, const json_t *facts, const k3_error
 static k3_status_t add_missing(k3_history_t *h, const folder_t *f, k3_reader_t read,
                                k3_history_changes_t *changes, k3_error_t *err)
 {
-    adding_t a = {.h = h, .folder = f, .changes = changes, .cells = json_object()};
+    adding_t a = {
+        .h = h, .folder = f, .changes = changes, .cells = json_object(), .hows = json_object()};
 
     if (k3_history_prepare(h, &a.file, err,
                            "INSERT INTO file(name, size, changed, fault) VALUES(?, ?, ?, ?)",
                            "") == K3_OK &&
-        k3_history_prepare(h, &a.result, err, "INSERT INTO result VALUES(?, ?, ?, ?, ?, ?)", "") ==
-            K3_OK) {
+        k3_history_prepare(h, &a.result, err, "INSERT INTO result VALUES(?, ?, ?, ?, ?, ?, ?)",
+                           "") == K3_OK) {
         k3_read_each(h->folder, f->missing, f->missing_count, read, take, &a, err);
     }
     sqlite3_finalize(a.result);
     sqlite3_finalize(a.file);
+    json_decref(a.hows);
     json_decref(a.cells);
     return err->status;
 }

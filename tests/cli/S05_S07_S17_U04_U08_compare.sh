@@ -111,6 +111,18 @@ expect_rc 0
 expect paired.json '.cells == [.cells[0]] and (.cells[0] | .test == "signed ranks" and .verdict == "worse" and .p == 2 / 256)'
 single compare pair[0-3].json -- pair[4-7].json -o sides.json
 expect sides.json '.cells[] | .test == "Mann-Whitney"'
+# Backends on other weights did other work.
+cat >weights.py <<'PYTHON'
+for i in range(8):
+    record(f"weights{i}.json", f"{i + 900:016x}", {"a/x": 100 + i, "b/x": 90 + i})
+    d = json.load(open(f"weights{i}.json"))
+    for c, digest in zip(d["cells"], "12"):
+        c["choices"] = {"weights": {"digest": digest * 16}, "hidden": None}
+    json.dump(d, open(f"weights{i}.json", "w"))
+PYTHON
+python3 make.py weights.py
+single compare weights?.json -o weights.json
+expect weights.json '.cells == [] and .family == 0'
 single compare again?.json -- pair?.json -o again.json
 expect again.json '.cells[] | select(.key == "a/x") | .base.launches == 8 and .p == 1 and .base.median_us == .new.median_us'
 for pair in round:barrier:sync.method tcp:shm:qps.transport checked:unchecked:check; do

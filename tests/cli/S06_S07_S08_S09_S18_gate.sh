@@ -189,6 +189,37 @@ expect_rc 1
 expect zero.json '.cells[] | select(.key == "z/region") | .verdict == "worse" and .shift_pct == null'
 expect_no_text zero.json '[Nn]a[Nn]' '[^o]inf'
 
+# How a cell was measured must agree with the baseline, as in compare; launches that differ among themselves are not promoted.
+mkdir how
+make_records <<'PYTHON'
+def measured(path, run, check, sync):
+    record(path, run, day(int(run, 16) % 9), {"a/region": noise(100)})
+    d = json.load(open(path))
+    d["run"]["options"] = [{"name": "model", "value": "tiny", "origin": "default"}, {"name": "check", "value": check, "origin": "default"}]
+    d["cells"][0]["sync"] = sync and {"method": sync}
+    json.dump(d, open(path, "w"))
+for i in range(8):
+    measured(f"how/{i}.json", f"{0x1000 + i:016x}", "off", "round")
+    for j, (name, check, sync) in enumerate((("as", "off", "round"), ("older", "off", None), ("checked", "every", "round"), ("barrier", "off", "barrier"))):
+        measured(f"{name}{i}.json", f"{0x2000 + 256 * j + i:016x}", check, sync)
+for i in range(6):
+    measured(f"how/other{i}.json", f"{0x3000 + 9 * i:016x}", "every", "round")
+PYTHON
+single gate --history how --promote --why mixed how/?.json checked0.json
+expect_refused 2 'a/region' 'differ in check: off and every'
+single gate --history how --promote --why how how/?.json
+expect_rc 0
+for name in as older; do
+    single gate --history how "$name"?.json -o "how.$name.json"
+    expect "how.$name.json" '.cells[0].verdict == "same"'
+    expect "how.$name.json" '.cells[0].history.launches == 16' # what was checked has a history of its own
+done
+for field in checked:check barrier:sync.method; do
+    single gate --history how "${field%:*}"?.json -o "how.${field%:*}.json"
+    expect_rc 1
+    expect "how.${field%:*}.json" '[.findings[] | select(.kind == "incomparable") | .text] | length == 1 and (.[0] | contains($f))' --arg f "${field#*:} is"
+done
+
 # Files that are no records are named, and do not stop the rest; retries of a cell are one launch.
 make_records <<'PYTHON'
 record("past/twice.json", f"{3:016x}", day(3), {"a/region": 1.0})

@@ -75,6 +75,10 @@ static json_t *document(const char *reason)
         measured, "phases",
         parse_json("[{\"name\": \"dispatch\", \"median\": 12.5, \"ci95\": [12, 13]},"
                    " {\"name\": \"region\", \"median\": 99, \"ci95\": null}]"));
+    json_object_set_new(measured, "limits",
+                        parse_json("{\"machine\": \"m\", \"phases\": [{\"name\": \"dispatch\", "
+                                   "\"limit_us\": 5, \"limited_by\": \"link\", "
+                                   "\"efficiency\": 0.4}]}"));
     k3_record_status(measured, "ok", NULL);
     json_array_append_new(cells, measured);
     refused = refused_of(refused_request("tiny", 8));
@@ -216,6 +220,27 @@ static void test_U01_independent_variables(void **state)
     json_decref(doc);
 }
 
+/* The limit beside the phase that has one, blank beside the others. */
+static void test_limits(void **state)
+{
+    json_t *doc = document("x");
+    char   *text = csv_of(doc);
+    csv_t   csv = read_csv(text);
+
+    (void)state;
+    assert_string_equal(value(&csv, 2, "phase"), "dispatch");
+    assert_string_equal(value(&csv, 2, "limit_us"), "5");
+    assert_string_equal(value(&csv, 2, "limited_by"), "link");
+    assert_string_equal(value(&csv, 2, "efficiency"), "0.4");
+    assert_string_equal(value(&csv, 2, "limits_machine"), "m");
+    assert_string_equal(value(&csv, 3, "phase"), "region");
+    assert_string_equal(value(&csv, 3, "efficiency"), "");
+    assert_string_equal(value(&csv, 3, "limits_machine"), "");
+    free(csv.text);
+    free(text);
+    json_decref(doc);
+}
+
 static void test_U11_same_bytes_twice(void **state)
 {
     json_t *doc = document("a, \"b\"");
@@ -261,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_columns_are_unique),
         cmocka_unit_test(test_U08_null_is_blank),
         cmocka_unit_test(test_U01_independent_variables),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_U11_same_bytes_twice),
         cmocka_unit_test(test_U04_several_records),
     };

@@ -12,9 +12,11 @@
 
 #include "bench/report/baseline.h"
 #include "bench/report/facts.h"
+#include "bench/report/sides.h"
 #include "tests/unit/report/report_test.h"
 
-static k3_error_t err;
+static k3_error_t              err;
+static const k3_facts_wanted_t wanted = {.lanes = true};
 
 /* A record with one cell whose members are `cell`, and how it started. */
 static json_t *record_of(const char *started, const char *run, const char *cell)
@@ -23,10 +25,12 @@ static json_t *record_of(const char *started, const char *run, const char *cell)
 
     snprintf(
         text, sizeof(text),
-        "{\"run\": {\"id\": \"%s\", \"started_utc\": \"%s\", \"git_sha\": \"abc\"}, "
+        "{\"schema\": \"k3bench.result/1\", \"run\": {\"id\": \"%s\", \"started_utc\": \"%s\", "
+        "\"git_sha\": \"abc\"}, "
         "\"fingerprint\": "
         "{\"key\": \"m\", \"stable\": {\"cores\": 2}}, \"cells\": [{\"key\": \"a/x\", \"backend\": "
-        "\"a\", \"mode\": \"\", \"component\": \"region\", \"work\": {\"routing_hash\": \"r\"}, "
+        "\"a\", \"mode\": \"\", \"component\": \"region\", \"model\": {}, \"layout\": {}, "
+        "\"work\": {\"routing_hash\": \"r\"}, "
         "%s}]}",
         run, started, cell);
     return parse_json(text);
@@ -37,7 +41,7 @@ static json_t *facts_of(const char *run, const char *cell)
     json_t *record = record_of("2026-01-31T12:00:00Z", run, cell), *facts;
 
     k3_error_clear(&err);
-    assert_int_equal(k3_facts(record, &facts, &err), K3_OK);
+    assert_int_equal(k3_facts_of("r.json", record, &wanted, &facts, &err), K3_OK);
     json_decref(record);
     return facts;
 }
@@ -110,8 +114,9 @@ static void test_when_and_where(void **state)
         json_t *record = record_of(wrong[i], "r", GOOD("1"));
 
         k3_error_clear(&err);
-        assert_int_equal(k3_facts(record, &facts, &err), K3_ERR_IO);
-        assert_null(facts);
+        assert_int_equal(k3_facts_of("r.json", record, &wanted, &facts, &err), K3_OK);
+        assert_int_equal(k3_facts_placed("r.json", facts, &err), K3_ERR_IO);
+        json_decref(facts);
         json_decref(record);
     }
 }
@@ -143,6 +148,76 @@ static void test_lanes(void **state)
     facts = facts_of("r", cell);
     assert_int_equal(json_object_size(at(first_cell(facts), "balance")), 0);
     json_decref(facts);
+}
+
+/* The launch is the unit: a cell that it holds several times counts once, with the median of those with a time. */
+static void test_attempts(void **state)
+{
+    static const char more[] = GOOD(
+        "5") "}, {\"key\": \"a/x\", \"backend\": \"a\", \"component\": \"region\", "
+             "\"model\": {}, \"layout\": {}, " GOOD(
+                 "1") "}, {\"key\": \"a/x\", "
+                      "\"backend\": \"a\", \"model\": {}, \"layout\": {}, \"status\": \"failed\", "
+                      "\"reason\": \"no\", \"phases\": null}, {\"key\": \"a/x\", \"backend\": "
+                      "\"a\", "
+                      "\"component\": \"region\", \"model\": {}, \"layout\": {}, " GOOD("3");
+    json_t *side = json_object(), *facts = facts_of("r1", more), *entry;
+
+    (void)state;
+    k3_side_add(side, facts);
+    json_decref(facts);
+    facts = facts_of("r2", GOOD("7"));
+    k3_side_add(side, facts);
+    json_decref(facts);
+    entry = json_object_get(side, "a/x");
+    assert_int_equal(json_array_size(at(entry, "us")), 2);
+    assert_int_equal(json_array_size(at(entry, "runs")), 2);
+    assert_true(json_number_value(json_array_get(at(entry, "us"), 0)) == 3.0);
+    assert_true(json_number_value(json_array_get(at(entry, "us"), 1)) == 7.0);
+    assert_string_equal(k3_side_wrong(entry), "failed: no");
+    json_decref(side);
+}
+
+static void expect_differ(const char *base, const char *fresh, bool backends, const char *why)
+{
+    json_t *sides[2] = {json_object(), json_object()}, *facts;
+    char    text[320] = "";
+
+    facts = facts_of("r1", base);
+    k3_side_add(sides[0], facts);
+    json_decref(facts);
+    facts = facts_of("r2", fresh);
+    k3_side_add(sides[1], facts);
+    assert_int_equal(k3_sides_differ(json_object_get(sides[0], "a/x"),
+                                     json_object_get(sides[1], "a/x"), backends, text,
+                                     sizeof(text)),
+                     why != NULL);
+    assert_string_equal(text, why != NULL ? why : "");
+
+    /* Within one side it is the same fault. */
+    k3_side_add(sides[0], facts);
+    json_decref(facts);
+    assert_int_equal(k3_side_mixed(json_object_get(sides[0], "a/x"), backends) != NULL,
+                     why != NULL);
+    json_decref(sides[0]);
+    json_decref(sides[1]);
+}
+
+/* S07: how a cell was measured must agree; what an older record does not say is not held against it. */
+static void test_how(void **state)
+{
+    (void)state;
+    expect_differ(GOOD("1"), GOOD("2"), false, NULL);
+    expect_differ(GOOD("1") ", \"sync\": {\"method\": \"round\"}",
+                  GOOD("1") ", \"sync\": {\"method\": \"barrier\"}", false,
+                  "measured differently: sync.method is round and barrier");
+    expect_differ(GOOD("1") ", \"sync\": {\"method\": \"round\"}", GOOD("1") ", \"sync\": null",
+                  false, NULL);
+    expect_differ(GOOD("1") ", \"qps\": {\"transport\": \"tcp\"}",
+                  GOOD("1") ", \"qps\": {\"transport\": \"shm\"}", false,
+                  "measured differently: qps.transport is tcp and shm");
+    expect_differ(GOOD("1") ", \"qps\": {\"transport\": \"tcp\"}",
+                  GOOD("1") ", \"qps\": {\"transport\": \"shm\"}", true, NULL);
 }
 
 static void add(k3_launches_t *l, const char *run, const char *cell)
@@ -197,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_states),         cmocka_unit_test(test_control),
         cmocka_unit_test(test_when_and_where), cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_attempts),       cmocka_unit_test(test_how),
         cmocka_unit_test(test_promotion),
     };
 

@@ -142,6 +142,24 @@ static void test_values(void **state)
     json_decref(doc);
 }
 
+/* Beside each phase what the machine allows, and a sentence below the table. */
+static void test_limits(void **state)
+{
+    json_t *doc = document("x", "ok"), *cell = json_array_get(json_object_get(doc, "cells"), 0);
+    char   *text;
+
+    (void)state;
+    json_object_set_new(cell, "limits",
+                        parse_json("{\"machine\": \"m\", \"phases\": [{\"name\": \"dispatch\", "
+                                   "\"limit_us\": 6.15, \"limited_by\": \"link\", "
+                                   "\"efficiency\": 0.5}]}"));
+    text = markdown_of(doc);
+    assert_non_null(strstr(text, "- x: dispatch at 50 % of the limit of m (6.2 us, link)\n"));
+    assert_non_null(strstr(text, "| 6.15 | 50 | link |\n"));
+    free(text);
+    json_decref(doc);
+}
+
 /* No cell disappears: what was refused is below with its reason. */
 static void test_refused_below(void **state)
 {
@@ -208,6 +226,7 @@ int main(void)
         cmocka_unit_test(test_texts_are_escaped),
         cmocka_unit_test(test_fits_a_comment),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_refused_below),
         cmocka_unit_test(test_refused_has_no_zeros),
         cmocka_unit_test(test_U11_same_bytes_twice),

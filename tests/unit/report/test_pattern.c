@@ -10,11 +10,12 @@ enum { RANKS = 8, QPS = 4, TIMES = 20 };
 static const int two_nodes[RANKS] = {0, 0, 0, 0, 1, 1, 1, 1};
 
 typedef struct plant {
-    int late_rank, late_node, slow_receiver, slow_src, slow_dst, slow_qp, hot_rank; /* -1: none */
+    int late_rank, late_node, slow_receiver, slow_src, slow_dst, slow_qp, hot_rank,
+        slow_link; /* -1 */
     double late_us, lane_factor;
 } plant_t;
 
-static const plant_t nothing = {-1, -1, -1, -1, -1, -1, -1, 0.0, 1.0};
+static const plant_t nothing = {-1, -1, -1, -1, -1, -1, -1, -1, 0.0, 1.0};
 
 /* Between 0 and 1. */
 static double noise(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
@@ -42,6 +43,9 @@ static void add_lane(json_t *rows, const plant_t *p, uint64_t seed, int src, int
     int    messages = 4, bytes = messages * 280 * (dst == p->hot_rank ? 6 : 1);
 
     if (src == p->slow_src && dst == p->slow_dst && qp == p->slow_qp) {
+        p50 *= p->lane_factor;
+    }
+    if (p->slow_link >= 0 && two_nodes[src] == p->slow_link && two_nodes[dst] != p->slow_link) {
         p50 *= p->lane_factor;
     }
     json_array_append_new(rows,
@@ -108,6 +112,19 @@ static void test_slow_node(void **state)
 
     (void)state;
     p.late_node = 1;
+    p.late_us = 120.0;
+    expect_pattern(&p, "slow node", "node", 1);
+}
+
+/* Seen in the lanes, also of two nodes; the ranks that are late because of it are no finding of their own. */
+static void test_slow_link(void **state)
+{
+    plant_t p = nothing;
+
+    (void)state;
+    p.slow_link = 1;
+    p.lane_factor = 20.0;
+    p.late_rank = 5;
     p.late_us = 120.0;
     expect_pattern(&p, "slow node", "node", 1);
 }
@@ -187,9 +204,13 @@ static void test_absent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),   cmocka_unit_test(test_late_rank),
-        cmocka_unit_test(test_slow_node), cmocka_unit_test(test_slow_receiver),
-        cmocka_unit_test(test_slow_lane), cmocka_unit_test(test_S12_skewed_routing),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_late_rank),
+        cmocka_unit_test(test_slow_node),
+        cmocka_unit_test(test_slow_link),
+        cmocka_unit_test(test_slow_receiver),
+        cmocka_unit_test(test_slow_lane),
+        cmocka_unit_test(test_S12_skewed_routing),
         cmocka_unit_test(test_absent),
     };
 

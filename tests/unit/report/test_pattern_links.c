@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bench/report/pattern_links.h"
+#include "bench/report/pattern_internal.h"
 
 enum { RANKS = 8 };
 

@@ -1,0 +1,211 @@
+#include "bench/report/table_notes.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "bench/report/cellview.h"
+#include "bench/report/doubts.h"
+#include "bench/report/fields.h"
+#include "bench/report/limits.h"
+#include "bench/report/table_columns.h"
+
+/* Statements about one cell below its name, on as many lines as they need. */
+typedef struct notes {
+    FILE *out;
+    int   at; /* the column where the next one would stand */
+} notes_t;
+
+enum { NOTE_INDENT = 17, NOTE = K3_TABLE_LINE - NOTE_INDENT };
+
+static notes_t start_notes(const char *name, FILE *out)
+{
+    int at = fprintf(out, "  %-14s ", name);
+
+    if (at > NOTE_INDENT) { /* a longer name has a line of its own */
+        at = fprintf(out, "\n%*s", NOTE_INDENT, "") - 1;
+    }
+    return (notes_t){out, at};
+}
+
+__attribute__((format(printf, 2, 3))) static void note(notes_t *n, const char *format, ...)
+{
+    char    text[NOTE + 1];
+    va_list args;
+    int     length;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    length = (int)strlen(text);
+    if (n->at > NOTE_INDENT && n->at + 3 + length > K3_TABLE_LINE) {
+        fprintf(n->out, ";\n%*s", NOTE_INDENT, "");
+        n->at = NOTE_INDENT;
+    }
+    n->at += fprintf(n->out, "%s%s", n->at > NOTE_INDENT ? "; " : "", text);
+}
+
+static void note_slowest(notes_t *n, const json_t *cell)
+{
+    const json_t *worst;
+    k3_lanes_t    lanes;
+    char          spread[64] = "";
+
+    k3_lanes_of(cell, &lanes);
+    worst = k3_lanes_slowest(&lanes);
+    note(n, "slowest rank %lld",
+         k3_get_int(k3_cell_phase(cell, k3_cell_headline(cell)), "slowest_rank"));
+    if (worst == NULL) {
+        return;
+    }
+    if (json_is_number(k3_field(worst, lanes.p99_us))) {
+        snprintf(spread, sizeof(spread), ", p50 %.2f p99 %.2f us",
+                 k3_field_number(worst, lanes.p50_us), k3_field_number(worst, lanes.p99_us));
+    }
+    note(n, "slowest QP: %s %lld->%lld QP %lld (%s), busy %.1f us with %lld messages%s",
+         k3_field_text(worst, lanes.phase), k3_field_int(worst, lanes.src),
+         k3_field_int(worst, lanes.dst), k3_field_int(worst, lanes.qp),
+         k3_field_text(worst, lanes.lane), k3_field_number(worst, lanes.busy_us),
+         k3_field_int(worst, lanes.messages), spread);
+}
+
+/* What may differ between the lines of a table without a column of its own. */
+static void note_choices(notes_t *n, const json_t *cell)
+{
+    const json_t *choices = json_object_get(cell, "choices");
+
+    note(n, "%s: rows %s, results %s, runner %s", k3_get_text(cell, "component"),
+         k3_get_text(choices, "dispatch_dtype"), k3_get_text(choices, "combine_dtype"),
+         k3_get_text(json_object_get(choices, "recipe"), "runner"));
+    if (k3_get_int(json_object_get(cell, "layout"), "cp") > 1) {
+        note(n, "cp %lld", k3_get_int(json_object_get(cell, "layout"), "cp"));
+    }
+    if (strcmp(k3_get_text(choices, "shared"), "sharded") == 0) {
+        note(n, "shared expert sharded");
+    }
+    if (json_is_true(json_object_get(choices, "shared_overlap"))) {
+        note(n, "shared expert inside the dispatch");
+    }
+    note(n, "routing %.60s", k3_get_text(choices, "routing"));
+    note(n, "path rule %s", k3_get_text(json_object_get(cell, "path"), "rule"));
+    note(n, "QPs %lld", k3_get_int(choices, "qps_per_peer"));
+}
+
+/* Without a dispatch there is none of the ranks, without rows none at all. */
+static void note_imbalance(notes_t *n, const json_t *cell)
+{
+    static const char *const parts[][2] = {{"expert", "expert"}, {"rank", "rank"}, {"qp", "QP"}};
+    const json_t *imbalance = json_object_get(json_object_get(cell, "work"), "imbalance");
+    char          text[NOTE] = "";
+    size_t        used = 0;
+
+    for (int i = 0; i < 3; i++) {
+        const json_t *value = json_object_get(imbalance, parts[i][0]);
+
+        if (json_is_number(value)) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s %.2f",
+                                     used > 0 ? "," : "", parts[i][1], json_number_value(value));
+        }
+    }
+    note(n, "imbalance (max/mean):%s", used > 0 ? text : " none");
+}
+
+/* The busiest link of a node, where there is one. */
+static void note_links(notes_t *n, const json_t *cell)
+{
+    const json_t *rows = json_object_get(json_object_get(cell, "links"), "rows"), *row;
+    const json_t *best = NULL;
+    double        most = 0.0;
+    int           column = 0;
+    size_t        i;
+
+    json_array_foreach(rows, i, row)
+    {
+        for (int c = 4; c < 6; c++) { /* out_GBps, in_GBps */
+            double rate = json_number_value(json_array_get(row, (size_t)c));
+
+            if (rate > most) {
+                most = rate;
+                best = row;
+                column = c;
+            }
+        }
+    }
+    if (best != NULL) {
+        note(n, "busiest link: node %lld %s, %.4g GB/s in the %s",
+             (long long)json_integer_value(json_array_get(best, 1)), column == 4 ? "out" : "in",
+             most, k3_field_text(best, 0));
+    }
+}
+
+static void note_transport(notes_t *n, const json_t *cell)
+{
+    const json_t *qps = json_object_get(cell, "qps");
+
+    if (json_is_string(json_object_get(qps, "transport"))) {
+        note(n, "measured %s plan",
+             json_is_true(json_object_get(qps, "matches_plan")) ? "==" : "!=");
+        note(n, "transport: %s", k3_get_text(qps, "transport"));
+    }
+}
+
+/* Who holds the cell back, in short; the record and Markdown have the evidence. */
+static void note_pattern(notes_t *n, const json_t *cell)
+{
+    const json_t *pattern = json_object_get(cell, "pattern");
+    const json_t *lane = json_object_get(pattern, "lane");
+    const char   *name = k3_get_text(pattern, "name");
+    char          who[64] = "";
+
+    if (name[0] == '\0' || strcmp(name, "none") == 0) {
+        return;
+    }
+    if (json_is_array(lane)) {
+        snprintf(who, sizeof(who), "%lld->%lld QP %lld",
+                 (long long)json_integer_value(json_array_get(lane, 0)),
+                 (long long)json_integer_value(json_array_get(lane, 1)),
+                 (long long)json_integer_value(json_array_get(lane, 2)));
+    } else {
+        bool node = json_is_integer(json_object_get(pattern, "node"));
+
+        snprintf(who, sizeof(who), "%s %lld", node ? "node" : "rank",
+                 k3_get_int(pattern, node ? "node" : "rank"));
+    }
+    note(n, "%s: %s, %.0f %% of the %s", name, who,
+         100.0 * json_number_value(json_object_get(pattern, "share")),
+         k3_get_text(pattern, "phase"));
+}
+
+static void note_doubts(notes_t *n, const json_t *cell)
+{
+    k3_doubts_t doubts;
+
+    k3_doubts(cell, &doubts);
+    for (size_t i = 0; i < doubts.count; i++) {
+        note(n, "%s", doubts.text[i]);
+    }
+}
+
+static void note_limits(notes_t *n, const json_t *cell)
+{
+    char text[NOTE];
+
+    for (size_t i = 0; k3_limits_text(cell, i, text, sizeof(text)); i++) {
+        note(n, "%s", text);
+    }
+}
+
+void k3_table_notes(const json_t *cell, FILE *out)
+{
+    char    backend[32];
+    notes_t n = start_notes(k3_cell_backend(cell, backend, sizeof(backend)), out);
+
+    note_slowest(&n, cell);
+    note_pattern(&n, cell);
+    note_choices(&n, cell);
+    note_imbalance(&n, cell);
+    note_links(&n, cell);
+    note_transport(&n, cell);
+    note_limits(&n, cell);
+    note_doubts(&n, cell);
+    fprintf(out, "\n");
+}
