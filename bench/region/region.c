@@ -298,12 +298,23 @@ static void run_ordered(k3_region_t *r, k3_error_t *err)
     }
 }
 
+static void run_floor(k3_region_t *r, k3_error_t *err)
+{
+    k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
+
+    if (r->control != NULL) {
+        k3_span_begin(&r->spans, K3_PHASE_FLOOR);
+        k3_control_floor(r->control, &rows, err);
+        k3_span_end(&r->spans, K3_PHASE_FLOOR);
+    }
+}
+
 /* The same messages several times in one iteration: by the engine, by the engine without accounts, by the
- * bare loop, and by one that keeps the protocol's order. The turns rotate, so that none always finds the
- * caches warm. */
+ * bare loop, by one that keeps the protocol's order, and by one that makes its copies too. The turns
+ * rotate, so that none always finds the caches warm. */
 static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err)
 {
-    enum { BOOKED, UNBOOKED, BARE, ORDERED, TURNS };
+    enum { BOOKED, UNBOOKED, BARE, ORDERED, FLOOR, TURNS };
 
     for (uint64_t turn = 0; turn < TURNS && err->status == K3_OK; turn++) {
         switch ((payload + turn) % TURNS) {
@@ -316,8 +327,11 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
         case BARE:
             run_bare(r, err);
             break;
-        default:
+        case ORDERED:
             run_ordered(r, err);
+            break;
+        default:
+            run_floor(r, err);
             break;
         }
         if (err->status == K3_OK) {
