@@ -261,16 +261,20 @@ static k3_status_t run_unbooked(k3_region_t *r, k3_error_t *err)
 {
     k3_spans_t booked = r->spans;
     k3_qps_t  *qps = r->ops->qps(r->engine);
-    uint64_t   ticks;
+    uint64_t   ticks, begin, end;
 
     k3_qps_accounting(qps, false);
     r->spans.ticks[K3_PHASE_DISPATCH] = 0;
     run_pair(r, err);
     ticks = r->spans.ticks[K3_PHASE_DISPATCH];
+    begin = r->spans.begin[K3_PHASE_DISPATCH];
+    end = r->spans.last[K3_PHASE_DISPATCH];
     k3_qps_accounting(qps, true);
     booked.dead = r->spans.dead;
     r->spans = booked;
     r->spans.ticks[K3_PHASE_UNBOOKED] = ticks;
+    r->spans.first[K3_PHASE_UNBOOKED] = begin;
+    r->spans.last[K3_PHASE_UNBOOKED] = end;
     r->spans.used[K3_PHASE_UNBOOKED] = true;
     return err->status;
 }
