@@ -7,8 +7,9 @@
 # A backend's rounds are spread over three launches of the model tiny: the region with a rank that comes late to
 # the dispatch, the same with one that comes late to the combine, and chains of pairs, in which no barrier holds
 # back a rank that is ahead (their last pair is checked). Their lengths are half, half, and as many pairs again.
-# RANKS (4), TOKENS (2 rows a rank), NODES (2 virtual nodes where a backend may span nodes) and BIN
-# (build/release/k3bench) change it. Most of the time goes into the check.
+# RANKS (4), TOKENS (2 rows a rank), NODES (2 virtual nodes where a backend may span nodes), SEED (1; of routing,
+# rows and weights, so that parts of a long soak differ) and BIN (build/release/k3bench) change it. Most of the
+# time goes into the check.
 # Exit codes: 0 all right, 1 a wrong row or a failed cell, 2 usage, 3 environment, 4 the watchdog: a hang.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -23,7 +24,7 @@ esac
 rounds=${1:-10000}
 [[ $rounds =~ ^[1-9][0-9]{0,5}$ ]] || die 2 "\"$rounds\" rounds: a number from 1 to 999999 is needed"
 shift $(($# > 0))
-bin=${BIN:-$ROOT/build/release/k3bench} ranks=${RANKS:-4} nodes=${NODES:-2} tokens=${TOKENS:-2}
+bin=${BIN:-$ROOT/build/release/k3bench} ranks=${RANKS:-4} nodes=${NODES:-2} tokens=${TOKENS:-2} seed=${SEED:-1}
 [ -x "$bin" ] || die 3 "$bin is not there; build it: cmake --preset release && cmake --build --preset release"
 allow_mpirun
 work=$(mktemp -d)
@@ -43,7 +44,7 @@ part() {
         n=$((left < most ? left : most))
         rm -f "$work/record.json"
         code=0
-        mpirun -q --oversubscribe -np "$ranks" "$bin" run --model tiny --dp 2 --tokens "$tokens" --backend "$name" \
+        mpirun -q --oversubscribe -np "$ranks" "$bin" run --model tiny --dp 2 --tokens "$tokens" --seed "$seed" --backend "$name" \
             --nodes-as "$([ "$one" = true ] && echo 1 || echo "$nodes")" --component "$component" --iters "$n" \
             --check every --fault "$fault" --progress off --out "$work/record.json" </dev/null >"$work/out" 2>&1 || code=$?
         verdict=$(verdict_of "$n") || code=$((code > 0 ? code : 1))

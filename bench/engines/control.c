@@ -24,19 +24,22 @@ typedef struct lane {
 } lane_t;
 
 struct k3_control {
-    const k3_world_t *world;
-    const k3_cell_t  *cell;
-    k3_qps_t         *qps;
-    lane_t           *lanes; /* by stage */
-    uint64_t          first[STAGES + 1], count, capacity;
-    uint32_t         *due;      /* [STAGES][R] signals from each rank */
-    uint32_t         *silent;   /* [STAGES][R] messages from each rank to this one */
-    uint8_t          *told;     /* [R] this rank's signals of the present stage, at set-up */
-    uint32_t         *expected; /* [R] so far */
-    uint64_t          area;     /* bytes that one rank sends to one other, at most */
-    uint64_t         *sent;     /* [R] bytes to each peer so far */
-    unsigned          width;    /* of a signal */
-    bool              soft;
+    const k3_world_t   *world;
+    const k3_cell_t    *cell;
+    const k3_kernels_t *kernels;
+    k3_qps_t           *qps;
+    lane_t             *lanes; /* by stage */
+    uint64_t            first[STAGES + 1], count, capacity;
+    uint32_t           *due;      /* [STAGES][R] signals from each rank */
+    uint32_t           *silent;   /* [STAGES][R] messages from each rank to this one */
+    uint8_t            *told;     /* [R] this rank's signals of the present stage, at set-up */
+    uint32_t           *expected; /* [R] so far */
+    uint64_t           *arrives;  /* [R] bytes of rows that each source brings at last */
+    uint8_t  *formatted, *packed, *copies; /* what the protocol's own copies read and write */
+    uint64_t  area;                        /* bytes that one rank sends to one other, at most */
+    uint64_t *sent;                        /* [R] bytes to each peer so far */
+    unsigned  width;                       /* of a signal */
+    bool      soft;
 };
 
 /* --- stages ---------------------------------------------------------------------------------- */
@@ -105,6 +108,7 @@ static void count_flow(const k3_flow_t *flow, void *arg)
             c->due[s * ranks + flow->src] += (uint32_t)signals[s];
         }
         c->silent[stage_of_messages(c->cell, flow) * ranks + flow->src] += (uint32_t)flow->messages;
+        c->arrives[flow->src] += stage_of_messages(c->cell, flow) == STAGE_ROWS ? flow->payload : 0;
     }
 }
 
@@ -198,10 +202,71 @@ static k3_status_t alloc(k3_control_t *c, k3_error_t *err)
         k3_alloc("control", ranks, 1, &c->told, err) == K3_OK &&
         k3_alloc("control", ranks, sizeof(uint32_t), &c->expected, err) == K3_OK &&
         k3_alloc("control", ranks * STAGES, sizeof(uint32_t), &c->due, err) == K3_OK &&
-        k3_alloc("control", ranks * STAGES, sizeof(uint32_t), &c->silent, err) == K3_OK) {
+        k3_alloc("control", ranks * STAGES, sizeof(uint32_t), &c->silent, err) == K3_OK &&
+        k3_alloc("control", ranks, sizeof(uint64_t), &c->arrives, err) == K3_OK) {
         list_lanes(c, err);
     }
     return err->status;
+}
+
+/* --- copies that the protocol asks for ------------------------------------------------------- */
+
+/* Rows that share a message are packed behind each other where a queue pair reads them, and into the own
+ * side of a ring in front of the hop to another node. */
+static bool packs(const k3_control_t *c, const lane_t *lane, stage_t stage)
+{
+    const k3_profile_t *p = c->cell->profile;
+
+    if (p->rings != NULL) {
+        return stage == STAGE_FIRST_HOP;
+    }
+    return (p->qp_map == K3_QP_SPLIT || p->slots == K3_SLOTS_SPLIT) && stage == STAGE_ROWS &&
+           k3_qps_mapped(c->qps, lane->peer) == NULL;
+}
+
+/* What arrives must leave a ring, and a buffer that serves both ways. */
+static bool copies_out(const k3_control_t *c)
+{
+    return c->cell->profile->rings != NULL || c->cell->profile->slots == K3_SLOTS_SPLIT;
+}
+
+static k3_status_t alloc_copies(k3_control_t *c, k3_error_t *err)
+{
+    uint64_t first, rows, arrive = 0;
+    uint64_t row = k3_format_row_bytes(c->cell->dispatch_format, c->cell->model.latent);
+
+    k3_cell_dispatched(c->cell, (uint32_t)c->world->rank, &first, &rows);
+    for (int source = 0; copies_out(c) && source < c->world->size; source++) {
+        arrive = k3_add(arrive, c->arrives[source]);
+    }
+    if (k3_alloc("control", rows, row, &c->formatted, err) == K3_OK &&
+        k3_alloc("control", c->area, 1, &c->packed, err) == K3_OK) {
+        k3_alloc("control", arrive, 1, &c->copies, err);
+    }
+    return err->status;
+}
+
+static void format_rows(k3_control_t *c, const k3_rows_t *rows)
+{
+    k3_format_t format = c->cell->dispatch_format;
+    uint32_t    width = c->cell->model.latent;
+    uint64_t    bytes = k3_format_row_bytes(format, width);
+
+    for (uint64_t i = 0; i < rows->count; i++) {
+        c->kernels->encode(format, rows->latent + i * width, width, c->formatted + i * bytes,
+                           c->formatted + i * bytes + k3_format_value_bytes(format, width));
+    }
+}
+
+static void copy_out(const k3_control_t *c)
+{
+    const uint8_t *block = k3_qps_memory(c->qps);
+    uint64_t       at = 0;
+
+    for (int source = 0; source < c->world->size; source++) {
+        memcpy(c->copies + at, block + (uint64_t)source * c->area, c->arrives[source]);
+        at += c->arrives[source];
+    }
 }
 
 k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control_p, k3_error_t *err)
@@ -214,12 +279,16 @@ k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control
     if (k3_alloc("control", 1, sizeof(*c), &c, err) == K3_OK) {
         c->world = env->world;
         c->cell = env->cell;
+        c->kernels = env->kernels;
         c->width = env->cell->profile->signal_bytes == 8 ? 8 : 4;
         alloc(c, err);
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
         MPI_Allreduce(MPI_IN_PLACE, &c->area, 1, MPI_UINT64_T, MPI_MAX, env->world->comm);
         c->area = k3_round_up(c->area + 1, 64);
+        alloc_copies(c, err);
+    }
+    if (k3_world_agree(env->world, err) == K3_OK) {
         k3_engine_queue_pairs(&plain, word_at(c, env->world->size, true), 0, &c->qps, err);
     }
     if (err->status != K3_OK) {
@@ -239,6 +308,10 @@ void k3_control_destroy(k3_control_t *c)
     if (c->qps != NULL) {
         k3_qps_destroy(c->qps);
     }
+    k3_free(c->copies);
+    k3_free(c->packed);
+    k3_free(c->formatted);
+    k3_free(c->arrives);
     k3_free(c->silent);
     k3_free(c->due);
     k3_free(c->expected);
@@ -250,13 +323,16 @@ void k3_control_destroy(k3_control_t *c)
 
 /* --- the loops ------------------------------------------------------------------------------- */
 
-static void post_messages(k3_control_t *c, const lane_t *lane)
+static void post_messages(k3_control_t *c, const lane_t *lane, bool pack)
 {
-    const char *from = (const char *)k3_qps_memory(c->qps) + c->area * (uint64_t)c->world->size;
-    uint64_t    to = c->area * (uint64_t)c->world->rank;
-    uint64_t   *at = &c->sent[lane->peer];
+    char     *from = (char *)k3_qps_memory(c->qps) + c->area * (uint64_t)c->world->size;
+    uint64_t  to = c->area * (uint64_t)c->world->rank;
+    uint64_t *at = &c->sent[lane->peer];
 
     for (uint64_t i = 0; i < lane->messages; i++) {
+        if (pack) {
+            memcpy(from + *at, c->packed + *at, lane->bytes);
+        }
         k3_qps_put(c->qps, lane->peer, lane->qp, from + *at, to + *at, lane->bytes, 0);
         *at += lane->bytes;
     }
@@ -279,7 +355,7 @@ k3_status_t k3_control_bare(k3_control_t *c, k3_error_t *err)
 
     memset(c->sent, 0, (uint64_t)c->world->size * sizeof(*c->sent));
     for (uint64_t i = 0; i < c->count; i++) {
-        post_messages(c, &c->lanes[i]);
+        post_messages(c, &c->lanes[i], false);
         post_signals(c, &c->lanes[i], c->lanes[i].signals, word);
     }
     if (k3_qps_flush(c->qps, err) == K3_OK) {
@@ -306,27 +382,47 @@ static k3_status_t wait_stage(k3_control_t *c, stage_t stage, k3_error_t *err)
 }
 
 /* A barrier behind a flush, or flags behind a drain: the signals of a stage follow all its messages. */
-k3_status_t k3_control_ordered(k3_control_t *c, k3_error_t *err)
+static void post_stage(k3_control_t *c, stage_t stage, bool in_full, k3_error_t *err)
 {
     uint64_t word = word_at(c, c->world->rank, true);
+    uint64_t first = c->first[stage], end = c->first[stage + 1];
     bool     drains = c->cell->profile->completion == K3_DONE_BARRIER ||
                   c->cell->profile->completion == K3_DONE_DRAIN_FLAG;
 
-    memset(c->sent, 0, (uint64_t)c->world->size * sizeof(*c->sent));
-    for (stage_t s = 0; s < STAGES && err->status == K3_OK; s++) {
-        for (uint64_t i = c->first[s]; i < c->first[s + 1]; i++) {
-            post_messages(c, &c->lanes[i]);
-            if (!drains) {
-                post_signals(c, &c->lanes[i], c->lanes[i].signals + c->lanes[i].tells, word);
-            }
-        }
-        if (drains && c->first[s] < c->first[s + 1]) {
-            k3_qps_flush(c->qps, err);
-        }
-        for (uint64_t i = c->first[s]; drains && i < c->first[s + 1]; i++) {
+    for (uint64_t i = first; i < end; i++) {
+        post_messages(c, &c->lanes[i], in_full && packs(c, &c->lanes[i], stage));
+        if (!drains) {
             post_signals(c, &c->lanes[i], c->lanes[i].signals + c->lanes[i].tells, word);
         }
+    }
+    if (drains && first < end) {
+        k3_qps_flush(c->qps, err);
+    }
+    for (uint64_t i = first; drains && i < end; i++) {
+        post_signals(c, &c->lanes[i], c->lanes[i].signals + c->lanes[i].tells, word);
+    }
+}
+
+static k3_status_t run_stages(k3_control_t *c, bool in_full, k3_error_t *err)
+{
+    memset(c->sent, 0, (uint64_t)c->world->size * sizeof(*c->sent));
+    for (stage_t s = 0; s < STAGES && err->status == K3_OK; s++) {
+        post_stage(c, s, in_full, err);
         wait_stage(c, s, err);
+        if (in_full && s == STAGE_ROWS && copies_out(c)) {
+            copy_out(c);
+        }
     }
     return k3_engine_finish_span(c->qps, c->soft, err);
+}
+
+k3_status_t k3_control_ordered(k3_control_t *c, k3_error_t *err)
+{
+    return run_stages(c, false, err);
+}
+
+k3_status_t k3_control_floor(k3_control_t *c, const k3_rows_t *rows, k3_error_t *err)
+{
+    format_rows(c, rows);
+    return run_stages(c, true, err);
 }

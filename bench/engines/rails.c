@@ -35,7 +35,7 @@ static void rails_destroy(void *engine)
             e->record,      e->copied,     e->expert_begin, e->expert_fill, e->values,
             e->scales,      e->out,        e->pair_out,     e->results,     e->partial,
             e->decoded,     e->decode_row, e->sum_row,      e->seen,        e->row,
-            e->pair,        e->where,      e->node_mark,    e->index_mark,
+            e->pair,        e->where,      e->node_mark,    e->index_mark,  e->wait_qp,
     };
 
     for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
@@ -105,6 +105,7 @@ static k3_status_t alloc_forwarder(rails_engine_t *e, k3_error_t *err)
             {"chunks seen", r->nodes, sizeof(uint32_t), &e->got_next},
             {"rows passed on", r->per_node, sizeof(uint64_t), &e->forwarded},
             {"signals seen", most, 1, &e->seen},
+            {"signals missing", most, sizeof(uint32_t), &e->wait_qp},
             {"results decoded", (most < r->topk ? most : r->topk) * width, sizeof(uint16_t),
              &e->decoded},
             {"result decoded", width, sizeof(float), &e->decode_row},
@@ -240,8 +241,8 @@ static void describe_wait(const void *arg, char *text, unsigned size)
     if (i == e->wait_count) {
         snprintf(text, size, "all %s seen", e->waiting_for);
     } else {
-        snprintf(text, size, "%s of %u ranks missing, first: rank %u", e->waiting_for, e->missing,
-                 waited_rank(e, i));
+        snprintf(text, size, "%s of %u ranks missing, first: rank %u by queue pair %u",
+                 e->waiting_for, e->missing, waited_rank(e, i), e->wait_qp[i]);
     }
 }
 
@@ -268,6 +269,7 @@ static void begin_wait(rails_engine_t *e, const char *what, bool by_node)
     e->wait_nodes = by_node;
     e->waiting_for = what;
     memset(e->seen, 0, e->wait_count);
+    memset(e->wait_qp, 0, e->wait_count * sizeof(*e->wait_qp));
     if (by_node) {
         e->seen[e->node] = 1;
         e->missing--;
@@ -314,40 +316,59 @@ float k3_rails_weight(const rails_engine_t *e, const uint8_t *record, uint32_t k
     return weight;
 }
 
-k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
-                          int32_t *ids, k3_error_t *err)
+k3_status_t k3_rails_name(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+                          k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
-    const uint8_t    *at = record + r->meta_at;
     uint32_t          name;
 
-    memcpy(&name, at, sizeof(name));
+    memcpy(&name, record + r->meta_at, sizeof(name));
     *row = (rails_row_t){.source = (uint32_t)(name / r->m), .row = (uint32_t)(name % r->m)};
     if (row->source >= r->ranks) {
         return k3_fail(err, K3_ERR_CHECK, "a record names row %u, there are %llu", name,
                        (unsigned long long)(r->ranks * r->m));
     }
+    return K3_OK;
+}
+
+k3_status_t k3_rails_refuse(const rails_engine_t *e, const rails_row_t *row, int32_t id,
+                            k3_error_t *err)
+{
+    return k3_fail(err, K3_ERR_CHECK, "row %u of rank %u names expert %d of %u", row->row,
+                   row->source, id, e->rails.experts);
+}
+
+k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+                          int32_t *ids, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+
+    if (k3_rails_name(e, record, row, err) != K3_OK) {
+        return err->status;
+    }
     for (uint32_t k = 0; k < r->topk; k++) {
-        memcpy(&ids[k], at + r->name_bytes + (size_t)k * r->id_bytes,
-               sizeof(*ids)); /* little endian */
+        ids[k] = k3_rails_id(r, record, k);
         if (ids[k] < -1 || ids[k] >= (int32_t)r->experts) {
-            return k3_fail(err, K3_ERR_CHECK, "row %u of rank %u names expert %d of %u", row->row,
-                           row->source, ids[k], r->experts);
+            return k3_rails_refuse(e, row, ids[k], err);
         }
     }
     return K3_OK;
 }
 
-/* Marks grow by one a row, so that nothing is cleared between rows. */
-void k3_rails_here(rails_engine_t *e, const int32_t *ids, rails_here_t *here)
+uint32_t k3_rails_mark(rails_engine_t *e)
 {
-    uint32_t mark = ++e->mark;
-
-    if (mark == 0) {
+    if (++e->mark == 0) {
         memset(e->node_mark, 0, e->rails.nodes * sizeof(*e->node_mark));
         memset(e->index_mark, 0, e->rails.per_node * sizeof(*e->index_mark));
-        mark = ++e->mark;
+        e->mark++;
     }
+    return e->mark;
+}
+
+void k3_rails_here(rails_engine_t *e, const int32_t *ids, rails_here_t *here)
+{
+    uint32_t mark = k3_rails_mark(e);
+
     here->count = 0;
     here->position = 0;
     for (uint32_t k = 0; k < e->rails.topk; k++) {

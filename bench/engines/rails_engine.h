@@ -10,6 +10,8 @@
 #ifndef K3_ENGINES_RAILS_ENGINE_H
 #define K3_ENGINES_RAILS_ENGINE_H
 
+#include <string.h>
+
 #include "bench/engines/engine.h"
 #include "bench/plan/rails.h"
 
@@ -106,7 +108,8 @@ typedef struct rails_engine {
     uint16_t *sum_row;
 
     /* waiting */
-    uint8_t    *seen; /* [max(n, N)] */
+    uint8_t    *seen;    /* [max(n, N)] */
+    uint32_t   *wait_qp; /* [max(n, N)] queue pair that brings what is missing */
     uint32_t    wait_count, missing;
     bool        wait_nodes, moved;
     const char *waiting_for;
@@ -142,10 +145,27 @@ k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_
 void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
                         uint64_t begin);
 
-/* Reads and checks a record's metadata: whose row it is, `ids` of K experts. */
+/* Reads and checks a record's metadata: whose row it is; and `ids` of K experts. */
+k3_status_t k3_rails_name(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+                          k3_error_t *err);
 k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
                           int32_t *ids, k3_error_t *err);
 float       k3_rails_weight(const rails_engine_t *e, const uint8_t *record, uint32_t k);
+k3_status_t k3_rails_refuse(const rails_engine_t *e, const rails_row_t *row, int32_t id,
+                            k3_error_t *err);
+
+/* The low half of an id, not checked; little endian. */
+static inline int32_t k3_rails_id(const k3_rails_t *r, const uint8_t *record, uint32_t k)
+{
+    int32_t id;
+
+    memcpy(&id, record + r->meta_at + r->name_bytes + (size_t)k * r->id_bytes, sizeof(id));
+    return id;
+}
+
+/* A mark that no node and no rank of the node has: it grows by one a row, so that nothing is cleared between
+ * rows. */
+uint32_t k3_rails_mark(rails_engine_t *e);
 
 /* The next record will be read: its metadata are fetched meanwhile. */
 static inline void k3_rails_expect(const rails_engine_t *e, const uint8_t *record)

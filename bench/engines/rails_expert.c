@@ -4,11 +4,6 @@
 
 #include "bench/engines/rails_engine.h"
 
-static bool is_local(const rails_engine_t *e, int32_t id)
-{
-    return id >= 0 && e->where[id].node == e->node && e->where[id].index == e->index;
-}
-
 /* --- arrival --------------------------------------------------------------------------------- */
 
 static bool poll_forwarder(rails_engine_t *e, uint32_t index, k3_error_t *err)
@@ -28,36 +23,66 @@ static bool poll_forwarder(rails_engine_t *e, uint32_t index, k3_error_t *err)
     return true;
 }
 
+static k3_status_t add_pair(rails_engine_t *e, const uint8_t *record, uint32_t k, int32_t id,
+                            k3_error_t *err)
+{
+    if (e->got_count[1] == e->pairs_cap) {
+        return k3_fail(err, K3_ERR_CHECK, "more than the %llu selections planned arrived",
+                       (unsigned long long)e->pairs_cap);
+    }
+    e->pair[e->got_count[1]++] =
+        (rails_pair_t){(uint32_t)id - e->rank * e->rails.local, k3_rails_weight(e, record, k)};
+    return K3_OK;
+}
+
+/* One look at the selections of a record: those of this rank's experts, and how many ranks of the node in front
+ * of this one have some. */
+static k3_status_t take_selections(rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+                                   k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          mark = k3_rails_mark(e);
+
+    row->pair = e->got_count[1];
+    for (uint32_t k = 0; k < r->topk; k++) {
+        int32_t       id = k3_rails_id(r, record, k);
+        rails_where_t where;
+
+        if (id == -1) {
+            continue;
+        }
+        if (id < 0 || id >= (int32_t)r->experts) {
+            return k3_rails_refuse(e, row, id, err);
+        }
+        where = e->where[id];
+        if (where.node != e->node) {
+            continue;
+        }
+        if (where.index == e->index) {
+            if (add_pair(e, record, k, id, err) != K3_OK) {
+                return err->status;
+            }
+            row->pairs++;
+        } else if (where.index < e->index && e->index_mark[where.index] != mark) {
+            e->index_mark[where.index] = mark;
+            row->part++;
+        }
+    }
+    return K3_OK;
+}
+
 k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, k3_error_t *err)
 {
     uint64_t     i = e->got_count[0];
-    int32_t      ids[K3_TOPK_MAX];
     rails_row_t *row = &e->row[i];
-    rails_here_t here;
 
     if (i >= e->rows_cap) {
         return k3_fail(err, K3_ERR_CHECK, "more than the %llu rows planned arrived",
                        (unsigned long long)e->rows_cap);
     }
-    if (k3_rails_meta(e, record, row, ids, err) != K3_OK) {
+    if (k3_rails_name(e, record, row, err) != K3_OK ||
+        take_selections(e, record, row, err) != K3_OK) {
         return err->status;
-    }
-    k3_rails_here(e, ids, &here);
-    for (uint32_t j = 0; j < here.count; j++) {
-        row->part += here.index[j] < e->index;
-    }
-    row->pair = e->got_count[1];
-    for (uint32_t k = 0; k < e->rails.topk; k++) {
-        if (!is_local(e, ids[k])) {
-            continue;
-        }
-        if (e->got_count[1] == e->pairs_cap) {
-            return k3_fail(err, K3_ERR_CHECK, "more than the %llu selections planned arrived",
-                           (unsigned long long)e->pairs_cap);
-        }
-        e->pair[e->got_count[1]++] = (rails_pair_t){(uint32_t)ids[k] - e->rank * e->rails.local,
-                                                    k3_rails_weight(e, record, k)};
-        row->pairs++;
     }
     if (row->pairs == 0) {
         return k3_fail(err, K3_ERR_CHECK, "row %u of rank %u has no expert of rank %u", row->row,

@@ -89,6 +89,7 @@ static bool poll_chunks(rails_engine_t *e, uint32_t node, k3_error_t *err)
         ++*next;
         forward_slots(e, node, slot, (uint32_t)rows, err);
     }
+    e->wait_qp[node] = *next % r->qps;
     if (end == 0 || err->status != K3_OK) {
         return false;
     }
@@ -109,7 +110,11 @@ static void poll_channel(rails_engine_t *e, uint32_t node, uint32_t channel, k3_
     uint64_t          word = k3_signal_read64(e->block + r->flags + lane * 8);
     uint32_t          tail = (uint32_t)word, head = e->got[lane] & INT32_MAX;
 
-    if (word == 0 || e->got[lane] > INT32_MAX) {
+    if (e->got[lane] > INT32_MAX) {
+        return;
+    }
+    e->wait_qp[node] = k3_rails_qp(e->env.cell->profile, r, channel, true);
+    if (word == 0) {
         return;
     }
     if (tail > r->channel_slots || word >> 32 > 1) {

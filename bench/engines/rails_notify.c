@@ -1,5 +1,6 @@
 /* Counts ahead of the rows: by rail to every node, then added up inside the node. They also hold a
  * dispatch back until every rank that its rows reach has ended the iteration before. */
+#include <stdio.h>
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
@@ -83,10 +84,23 @@ static void send_sums(rails_engine_t *e)
     }
 }
 
+static void describe_sums(const void *arg, char *text, unsigned size)
+{
+    const rails_engine_t *e = arg;
+    uint32_t              word = row_words(e) - e->missing;
+    uint64_t              value = k3_signal_read64(e->block + e->rails.row + (uint64_t)word * 8);
+
+    snprintf(text, size,
+             "%u of %u counts missing, first: number %u, told by %u of %u ranks of the node",
+             e->missing, row_words(e), word, (uint32_t)(value >> 32), e->rails.per_node);
+}
+
 static k3_status_t wait_sums(rails_engine_t *e, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
 
+    e->missing = row_words(e);
+    k3_watchdog_describe(describe_sums, e);
     for (uint32_t i = 0; i < row_words(e) && err->status == K3_OK;) {
         uint8_t *word = e->block + r->row + (uint64_t)i * 8;
         uint64_t value = k3_signal_read64(word);
@@ -97,7 +111,10 @@ static k3_status_t wait_sums(rails_engine_t *e, k3_error_t *err)
         }
         k3_signal_clear64(word);
         e->notify_wants[i++] = value & UINT32_MAX;
+        e->missing--;
+        k3_watchdog_alive();
     }
+    k3_watchdog_describe(NULL, NULL);
     return err->status;
 }
 

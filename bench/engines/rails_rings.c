@@ -113,26 +113,42 @@ void k3_rings_give_back(rails_engine_t *e, uint32_t index, uint32_t qp, uint64_t
 
 /* --- the loop -------------------------------------------------------------------------------- */
 
+/* The first stream with another node, or with a rank of the node, that is not over. */
+static bool find_stuck(const rails_engine_t *e, rings_stuck_t *stuck)
+{
+    const rings_t *g = e->rings;
+    uint32_t       channels = g->plan.channels;
+
+    for (uint32_t i = 0; i < e->rails.nodes * channels; i++) {
+        if (g->left_nodes[i / channels] > 0 && !g->take[i].over) {
+            *stuck = (rings_stuck_t){k3_rails_peer(e, i / channels), i % channels,
+                                     k3_rings_qp(&g->plan, i % channels)};
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < e->rails.per_node * channels; i++) {
+        if (g->left_local[i / channels] > 0 &&
+            !g->arrive[k3_rings_nvl_index(g, i % channels, i / channels)].over) {
+            *stuck = (rings_stuck_t){k3_rails_local_rank(e, i / channels), i % channels,
+                                     k3_rings_local_qp(&g->plan, i % channels)};
+            return true;
+        }
+    }
+    return g->combines && k3_rings_stuck_sum(e, stuck);
+}
+
 static void describe(const void *arg, char *text, unsigned size)
 {
     const rails_engine_t *e = arg;
-    const rings_t        *g = e->rings;
+    rings_stuck_t         stuck;
 
-    for (uint32_t node = 0; node < e->rails.nodes; node++) {
-        if (g->left_nodes[node] > 0) {
-            snprintf(text, size, "%s: %u streams left, first: %u with rank %u", e->waiting_for,
-                     g->left, g->left_nodes[node], k3_rails_peer(e, node));
-            return;
-        }
+    if (find_stuck(e, &stuck)) {
+        snprintf(text, size,
+                 "%s: %u streams left, first: with rank %u by queue pair %u, channel %u",
+                 e->waiting_for, e->rings->left, stuck.rank, stuck.qp, stuck.channel);
+    } else {
+        snprintf(text, size, "%s: %u streams left", e->waiting_for, e->rings->left);
     }
-    for (uint32_t i = 0; i < e->rails.per_node; i++) {
-        if (g->left_local[i] > 0) {
-            snprintf(text, size, "%s: %u streams left, first: %u with rank %u", e->waiting_for,
-                     g->left, g->left_local[i], k3_rails_local_rank(e, i));
-            return;
-        }
-    }
-    snprintf(text, size, "%s: %u streams left", e->waiting_for, g->left);
 }
 
 void k3_rings_over(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t rank, uint32_t *left)

@@ -55,6 +55,7 @@ typedef struct rings {
     uint32_t  left;       /* of all roles */
     uint64_t  begin;      /* of the present wait */
     bool      moved;
+    bool      combines; /* the present loop */
 } rings_t;
 
 static inline uint8_t *k3_rings_at(const rails_engine_t *e, uint64_t offset, uint64_t word)
@@ -73,6 +74,12 @@ static inline uint64_t k3_rings_nvl_word(const rings_t *g, uint32_t channel, uin
 {
     return g->plan.nvl_word +
            ((uint64_t)k3_rings_nvl_index(g, channel, index) * g->plan.nvl_words + word) * 4;
+}
+
+static inline rails_passed_t *k3_rings_passed(const rails_engine_t *e, uint32_t node,
+                                              uint32_t channel)
+{
+    return e->passed + node * e->rails.slots + channel * e->rails.channel_slots;
 }
 
 static inline uint32_t k3_rings_tail_word(const rings_t *g)
@@ -102,6 +109,14 @@ void k3_rings_write(rails_engine_t *e, uint32_t peer, uint32_t qp, uint64_t offs
  * each `chunk`. `rows` were taken since the last call. */
 void k3_rings_give_back(rails_engine_t *e, uint32_t index, uint32_t qp, uint64_t offset,
                         uint32_t rows, uint32_t chunk, uint32_t *loose);
+
+/* For the watchdog: the lane of a stream that does not move. */
+typedef struct rings_stuck {
+    uint32_t rank, channel, qp;
+} rings_stuck_t;
+
+/* In a combine: a rank of the node whose results are missing for a sum. */
+bool k3_rings_stuck_sum(const rails_engine_t *e, rings_stuck_t *stuck);
 
 /* One stream of the node or of the rank is over. */
 void k3_rings_over(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t rank, uint32_t *left);

@@ -56,19 +56,42 @@ static void pass_results(rails_engine_t *e, k3_error_t *err)
 
 /* --- forwarder: sums to the origins ---------------------------------------------------------- */
 
-static bool has_all(const rails_engine_t *e, uint32_t channel, uint32_t node, uint32_t mask)
+/* The first rank of the node of which a result is missing for the next sum; n: none. */
+static uint32_t missing_from(const rails_engine_t *e, uint32_t channel, uint32_t node,
+                             uint32_t mask)
 {
     const rings_t *g = e->rings;
+    uint32_t       i = 0;
 
-    for (uint32_t i = 0; i < g->plan.per_node; i++) {
+    for (; i < g->plan.per_node; i++) {
         uint32_t stream = stream_of(g, channel, i, node);
 
         if ((mask >> i & 1) != 0 && k3_signal_read32(k3_rings_at(e, g->plan.back_tail, stream)) <=
                                         g->results[stream].done) {
-            return false;
+            break;
         }
     }
-    return true;
+    return i;
+}
+
+bool k3_rings_stuck_sum(const rails_engine_t *e, rings_stuck_t *stuck)
+{
+    const rings_t *g = e->rings;
+
+    for (uint32_t i = 0; i < g->plan.nodes * g->plan.channels; i++) {
+        const ring_end_t *s = &g->send[i];
+        uint32_t          node = i / g->plan.channels, c = i % g->plan.channels;
+        uint32_t          from = s->done < s->total
+                                     ? missing_from(e, c, node, k3_rings_passed(e, node, c)[s->done].mask)
+                                     : g->plan.per_node;
+
+        if (from < g->plan.per_node) {
+            *stuck =
+                (rings_stuck_t){k3_rails_local_rank(e, from), c, k3_rings_local_qp(&g->plan, c)};
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Sum of one row in rank order; its slots are handed back. */
@@ -147,9 +170,10 @@ static void sum_stream(rails_engine_t *e, uint32_t node, uint32_t channel)
     rings_t              *g = e->rings;
     uint32_t              stream = node * g->plan.channels + channel;
     ring_end_t           *s = &g->send[stream];
-    const rails_passed_t *passed = e->passed + node * r->slots + channel * r->channel_slots;
+    const rails_passed_t *passed = k3_rings_passed(e, node, channel);
 
-    while (s->done < s->total && has_all(e, channel, node, passed[s->done].mask)) {
+    while (s->done < s->total &&
+           missing_from(e, channel, node, passed[s->done].mask) == g->plan.per_node) {
         const rails_passed_t *row = &passed[s->done];
         uint8_t              *out;
 
@@ -270,6 +294,7 @@ static void begin(rails_engine_t *e)
     uint32_t channels = g->plan.channels, streams = channels * g->plan.per_node * g->plan.nodes;
 
     g->left = 0;
+    g->combines = true;
     memset(g->results, 0, streams * sizeof(*g->results));
     memset(g->left_local, 0, g->plan.per_node * sizeof(uint32_t));
     for (uint32_t i = 0; i < streams; i++) {

@@ -165,18 +165,13 @@ static void put_inside(rails_engine_t *e, uint32_t channel, uint32_t to, const u
     }
 }
 
-static rails_passed_t *passed_of(const rails_engine_t *e, uint32_t node, uint32_t channel)
-{
-    return e->passed + node * e->rails.slots + channel * e->rails.channel_slots;
-}
-
 /* False: a ring of the node is full. A record that leaves by unmapped lanes must stay unchanged until it
  * has arrived, longer than its slot is its. */
 static bool forward_row(rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t i,
                         const uint8_t *record, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
-    rails_passed_t   *passed = passed_of(e, node, channel) + i;
+    rails_passed_t   *passed = k3_rings_passed(e, node, channel) + i;
     int32_t           ids[K3_TOPK_MAX];
     rails_row_t       row;
     rails_here_t      here;
@@ -328,6 +323,7 @@ static void begin(rails_engine_t *e)
     uint32_t channels = g->plan.channels, n = g->plan.per_node;
 
     e->got_count[0] = e->got_count[1] = 0;
+    g->combines = false;
     g->left = channels * n;
     memset(g->inside, 0, (size_t)channels * n * sizeof(*g->inside));
     memset(g->arrive, 0, (size_t)channels * n * sizeof(*g->arrive));

@@ -74,6 +74,7 @@ static void receive(rails_engine_t *e, uint32_t channel, uint32_t from, k3_error
         e->block + g->plan.nvl + k3_rings_nvl_index(g, channel, from) * g->plan.nvl_ring;
 
     while (a->done < tail && err->status == K3_OK) {
+        k3_rails_expect(e, ring + (a->done + 1) % g->plan.nvl_slots[0] * e->rails.record);
         take_record(e, channel, from, ring + a->done % g->plan.nvl_slots[0] * e->rails.record, err);
         a->done++;
     }

@@ -75,7 +75,7 @@ typedef struct ranks_engine {
     /* waiting */
     uint64_t   *kept; /* value of each word when it was seen */
     uint8_t    *seen;
-    uint32_t    wait_words, wait_div;
+    uint32_t    wait_words, wait_div, wait_qp;
     uint64_t    missing; /* for the watchdog */
     const char *waiting_for;
 } ranks_engine_t;
@@ -86,6 +86,7 @@ typedef struct ranks_engine {
 typedef struct ranks_wait {
     const k3_words_t  *words;
     uint32_t           div;
+    uint32_t           qp;    /* that brings the words, where a source has one of them */
     unsigned           shift; /* a word is seen when (value >> shift) >= want */
     uint64_t           want;
     const uint32_t    *wants; /* instead, for each word */

@@ -192,8 +192,10 @@ static void expect(ranks_engine_t *e, k3_words_kind_t kind, uint32_t source, uin
 static k3_status_t wait_for(ranks_engine_t *e, k3_words_kind_t kind, k3_traffic_phase_t phase,
                             const char *what, k3_error_t *err)
 {
+    bool         rows = kind == K3_WORDS_DISPATCH || kind == K3_WORDS_COMBINE;
     ranks_wait_t wait = {.words = &e->g.words[kind],
                          .div = 1,
+                         .qp = rows ? k3_ranks_bulk_qp(&e->g) : 0,
                          .wants = e->packed->want[kind],
                          .phase = phase,
                          .what = what};

@@ -9,6 +9,15 @@ static uint32_t source_of(const ranks_engine_t *e, uint32_t word)
     return e->wait_div > 0 ? word / e->wait_div : word % e->g.ranks;
 }
 
+/* The source's queue pair that brings the word. */
+static uint32_t lane_of(const ranks_engine_t *e, uint32_t word)
+{
+    if (e->wait_div == 1) {
+        return e->wait_qp;
+    }
+    return (e->wait_div > 0 ? word % e->wait_div : word / e->g.ranks) % e->g.qps;
+}
+
 static void describe_wait(const void *arg, char *text, unsigned size)
 {
     const ranks_engine_t *e = arg;
@@ -20,8 +29,10 @@ static void describe_wait(const void *arg, char *text, unsigned size)
     if (i == e->wait_words) {
         snprintf(text, size, "all %s seen", e->waiting_for);
     } else {
-        snprintf(text, size, "%llu of %u %s missing, first: number %u, from rank %u",
-                 (unsigned long long)e->missing, e->wait_words, e->waiting_for, i, source_of(e, i));
+        snprintf(text, size,
+                 "%llu of %u %s missing, first: number %u, from rank %u by queue pair %u",
+                 (unsigned long long)e->missing, e->wait_words, e->waiting_for, i, source_of(e, i),
+                 lane_of(e, i));
     }
 }
 
@@ -69,6 +80,7 @@ k3_status_t k3_ranks_wait(ranks_engine_t *e, const ranks_wait_t *w, k3_error_t *
     e->missing = w->words->count;
     e->wait_words = w->words->count;
     e->wait_div = w->div;
+    e->wait_qp = w->qp;
     e->waiting_for = w->what;
     k3_watchdog_describe(describe_wait, e);
     while (e->missing > 0 && err->status == K3_OK) {

@@ -326,7 +326,7 @@ static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, 
     cell->generation = (k3_generation_t)generation;
     cell->fabric = (k3_fabric_type_t)fabric;
     cell->component = (k3_component_t)component;
-    snprintf(cell->device, sizeof(cell->device), "%s", text_or(q->device, K3_DEVICE_CPU));
+    snprintf(cell->device, sizeof(cell->device), "%s", k3_text_or(q->device, K3_DEVICE_CPU));
     cell->on_device = strcmp(cell->device, K3_DEVICE_CPU) != 0;
     cell->p2p = q->p2p && !cell->on_device;
     cell->expected = q->expected;

@@ -31,6 +31,7 @@ const char *const k3_phase_names[K3_PHASE_COUNT + 1] = {
     [K3_PHASE_CHAIN] = "chain",
     [K3_PHASE_CONTROL] = "control",
     [K3_PHASE_ORDERED] = "control_ordered",
+    [K3_PHASE_FLOOR] = "control_floor",
     [K3_PHASE_UNBOOKED] = "dispatch_unbooked",
     [K3_PHASE_REGION] = "region",
 };

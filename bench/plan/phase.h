@@ -32,6 +32,7 @@ typedef enum k3_phase {
     K3_PHASE_CHAIN,    /* a pair of many back to back, by their period; component chain */
     K3_PHASE_CONTROL,  /* the messages of a dispatch by a bare loop; component control */
     K3_PHASE_ORDERED,  /* the same in the order of the protocol; component control */
+    K3_PHASE_FLOOR,    /* the same with the copies of the protocol; component control */
     K3_PHASE_UNBOOKED, /* dispatch without the accounts of the queue pairs; component control */
     K3_PHASE_REGION,
     K3_PHASE_COUNT

@@ -227,16 +227,20 @@ static k3_status_t run_unbooked(k3_region_t *r, k3_error_t *err)
 {
     k3_spans_t booked = r->spans;
     k3_qps_t  *qps = r->ops->qps(r->engine);
-    uint64_t   ticks;
+    uint64_t   ticks, begin, end;
 
     k3_qps_accounting(qps, false);
     r->spans.ticks[K3_PHASE_DISPATCH] = 0;
     run_pair(r, err);
     ticks = r->spans.ticks[K3_PHASE_DISPATCH];
+    begin = r->spans.begin[K3_PHASE_DISPATCH];
+    end = r->spans.last[K3_PHASE_DISPATCH];
     k3_qps_accounting(qps, true);
     booked.dead = r->spans.dead;
     r->spans = booked;
     r->spans.ticks[K3_PHASE_UNBOOKED] = ticks;
+    r->spans.first[K3_PHASE_UNBOOKED] = begin;
+    r->spans.last[K3_PHASE_UNBOOKED] = end;
     r->spans.used[K3_PHASE_UNBOOKED] = true;
     return err->status;
 }
@@ -264,12 +268,23 @@ static void run_ordered(k3_region_t *r, k3_error_t *err)
     }
 }
 
+static void run_floor(k3_region_t *r, k3_error_t *err)
+{
+    k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
+
+    if (r->control != NULL) {
+        k3_span_begin(&r->spans, K3_PHASE_FLOOR);
+        k3_control_floor(r->control, &rows, err);
+        k3_span_end(&r->spans, K3_PHASE_FLOOR);
+    }
+}
+
 /* The same messages several times in one iteration: by the engine, by the engine without accounts, by the
- * bare loop, and by one that keeps the protocol's order. The turns rotate, so that none always finds the
- * caches warm. */
+ * bare loop, by one that keeps the protocol's order, and by one that makes its copies too. The turns
+ * rotate, so that none always finds the caches warm. */
 static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err)
 {
-    enum { BOOKED, UNBOOKED, BARE, ORDERED, TURNS };
+    enum { BOOKED, UNBOOKED, BARE, ORDERED, FLOOR, TURNS };
 
     for (uint64_t turn = 0; turn < TURNS && err->status == K3_OK; turn++) {
         switch ((payload + turn) % TURNS) {
@@ -282,8 +297,11 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
         case BARE:
             run_bare(r, err);
             break;
-        default:
+        case ORDERED:
             run_ordered(r, err);
+            break;
+        default:
+            run_floor(r, err);
             break;
         }
         if (err->status == K3_OK) {

@@ -116,6 +116,23 @@ expect_text err 'no progress for [2-9]' 'missing, first: local expert [0-9]+ fro
 expect_text err 'roll call: stalled, and waits for no signal itself: rank 1 '
 expect_valid_partial still.json 'no progress' ''
 
+# Every engine says which lane it waits for.
+names_the_lane() { # BACKEND NODES PHASE EXPRESSION
+    launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend "$1" --nodes-as "$2" --iters 1 --timeout 4 --fault "stall:1:$3:20000" --out "lane-$1-$3.json"
+    expect_rc 4
+    expect_text err "no progress for .*$4" 'roll call: stalled, and waits for no signal itself: rank 1 '
+}
+names_the_lane deepep:normal 2 dispatch_wait 'streams left, first: with rank [0-3] by queue pair [0-9]+, channel [0-9]+'
+if long_tests; then
+    names_the_lane deepep:normal 1 combine_send 'streams left, first: with rank 1 by queue pair [0-9]+, channel [0-9]+'
+    names_the_lane mori:v1 2 dispatch_send 'missing, first: rank [13] by queue pair [01]'
+    names_the_lane deepep_v2:hybrid 2 dispatch_send 'missing, first: (rank [13] by queue pair|number) [0-9]+'
+    names_the_lane pplx_garden 2 dispatch_send 'immediates missing, first: number 1, from rank 1 by queue pair 1'
+    names_the_lane mori:asyncll 2 combine_send 'flags missing, first: number [23], from rank 1 by queue pair [01]'
+    names_the_lane deepep_v2:direct 2 dispatch_send 'barrier signals missing, first: number 1, from rank 1 by queue pair 0'
+    names_the_lane megamoe 1 combine_send '1 ranks missing at the barrier'
+fi
+
 # What was measured is kept, the running cell failed, the rest skipped.
 launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend none,mooncake,deepep:ll --iters 3 --timeout 3 --fault stall:2:dispatch_send:20000 --out kept.json
 expect_rc 4

@@ -19,6 +19,13 @@ expect parts.json 'of("mooncake") | select(.component == "control") | [.phases[]
 expect parts.json 'of("mooncake") | select(.component == "control") | [.phases[].name] | index("control_ordered") == null'
 expect parts.json '[of("mooncake") | select(.component != "control") | [lanes | .bytes_wire] | add] | unique | length == 1'
 
+# The controls of engines that have none of their own: bare, in order, with the protocol's copies.
+launch 4 run "${cell[@]}" --backend deepep:normal,pplx_garden,deepep_v2:direct --component control --out loops.json
+expect_rc 0
+expect_good loops.json 3
+expect loops.json '.cells[] | [.phases[] | select(.median > 0) | .name] | contains(["dispatch", "control", "control_ordered", "control_floor"])'
+check "a valid record" python3 "$source_dir/tests/rules/check_schema.py" "$source_dir/results/schema/k3bench.result.1.schema.json" loops.json
+
 for component in pair dispatch combine experts; do
     rm -f wrong.json
     launch 4 run "${cell[@]}" --backend mooncake --component "$component" --fault corrupt:2:3 --out wrong.json
