@@ -135,22 +135,25 @@ static void write_state(const k3_roll_entry_t *own, const char *what, char *text
 typedef struct roll_call {
     k3_roll_entry_t *entries; /* [size]; NULL: this rank asks nobody */
     bool             tells;   /* this rank prints, and leaves the record */
+    bool             told;    /* another one has */
     char             verdict[K3_ROLL_VERDICT];
 } roll_call_t;
 
-/* Answers questions for so long, or until all have answered an own one, or until another rank has told. */
-static void listen_to_others(double seconds, const k3_roll_entry_t *own, k3_roll_entry_t *entries)
+/* Answers questions for so long, or until all have answered an own one, or until another rank has told:
+ * true then. */
+static bool listen_to_others(double seconds, const k3_roll_entry_t *own, k3_roll_entry_t *entries)
 {
     double until = now_seconds() + seconds, left;
-    bool   over = false;
+    bool   told = false, complete = false;
 
-    while (!over && (left = until - now_seconds()) > 0.0) {
+    while (!told && !complete && (left = until - now_seconds()) > 0.0) {
         struct pollfd fd = {.fd = k3_rollcall_socket(roll), .events = POLLIN};
 
         poll(&fd, 1, 1 + (int)(1e3 * left));
-        over = k3_rollcall_read(roll, own, entries).told ||
-               (entries != NULL && k3_rollcall_silent(entries, dog.world->size) == 0);
+        told = k3_rollcall_read(roll, own, entries).told;
+        complete = entries != NULL && k3_rollcall_silent(entries, dog.world->size) == 0;
     }
+    return told;
 }
 
 /* Rank 0 asks and tells; the last rank asks too, and tells when rank 0 is silent. */
@@ -166,8 +169,8 @@ static void call_the_roll(double seconds, const k3_roll_entry_t *own, roll_call_
     }
     call->entries[own->rank] = *own;
     k3_rollcall_ask(roll, own->rank);
-    listen_to_others(seconds, own, call->entries);
-    call->tells = own->rank == 0 || !call->entries[0].heard;
+    call->told = listen_to_others(seconds, own, call->entries);
+    call->tells = own->rank == 0 || (!call->told && !call->entries[0].heard);
     k3_rollcall_judge(call->entries, size, dog.world->host_of, call->verdict);
 }
 
@@ -191,8 +194,8 @@ static void tell(double seconds, const k3_roll_entry_t *own, roll_call_t *call, 
     }
     if (call->tells) {
         k3_rollcall_told(roll, own->rank);
-    } else {
-        listen_to_others(seconds, own, NULL);
+    } else if (!call->told) {
+        (void)listen_to_others(seconds, own, NULL);
     }
 }
 
