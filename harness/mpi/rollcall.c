@@ -248,15 +248,17 @@ void k3_rollcall_print(const k3_roll_entry_t *entries, int size, char (*hosts)[K
     }
 }
 
+typedef bool (*pick_t)(const k3_roll_entry_t *entry, const k3_roll_entry_t *reference);
+
 /* Names the ranks for which `pick` holds; false when it holds for none or for all. */
 static bool name_them(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX],
-                      bool (*pick)(const k3_roll_entry_t *entry, uint64_t most), uint64_t most,
-                      const char *what, char verdict[K3_ROLL_VERDICT])
+                      pick_t pick, const k3_roll_entry_t *reference, const char *what,
+                      char verdict[K3_ROLL_VERDICT])
 {
     line_t line = {.used = 0};
 
     for (int r = 0; r < size; r++) {
-        if (pick(&entries[r], most)) {
+        if (pick(&entries[r], reference)) {
             add_rank(&line, r, hosts);
         }
     }
@@ -267,21 +269,27 @@ static bool name_them(const k3_roll_entry_t *entries, int size, char (*hosts)[K3
     return true;
 }
 
-static bool is_silent(const k3_roll_entry_t *entry, uint64_t most)
+static bool is_silent(const k3_roll_entry_t *entry, const k3_roll_entry_t *unused)
 {
-    (void)most;
+    (void)unused;
     return !entry->heard;
 }
 
-static bool is_behind(const k3_roll_entry_t *entry, uint64_t most)
+static bool is_behind(const k3_roll_entry_t *entry, const k3_roll_entry_t *first)
 {
-    return entry->heard && entry->step < most;
+    return entry->heard && entry->step < first->step;
 }
 
-static bool waits_for_nobody(const k3_roll_entry_t *entry, uint64_t most)
+static bool waits_for_nobody(const k3_roll_entry_t *entry, const k3_roll_entry_t *unused)
 {
-    (void)most;
+    (void)unused;
     return entry->heard && entry->text[0] == '\0';
+}
+
+/* In a collective step nobody can say for whom it waits; who is not in it gives itself away. */
+static bool is_elsewhere(const k3_roll_entry_t *entry, const k3_roll_entry_t *most)
+{
+    return !same_place(entry, most);
 }
 
 int k3_rollcall_silent(const k3_roll_entry_t *entries, int size)
@@ -289,26 +297,55 @@ int k3_rollcall_silent(const k3_roll_entry_t *entries, int size)
     int count = 0;
 
     for (int r = 0; r < size; r++) {
-        count += is_silent(&entries[r], 0);
+        count += is_silent(&entries[r], NULL);
     }
     return count;
+}
+
+/* A rank with the highest step. */
+static const k3_roll_entry_t *first_of(const k3_roll_entry_t *entries, int size)
+{
+    const k3_roll_entry_t *first = &entries[0];
+
+    for (int r = 1; r < size; r++) {
+        if (entries[r].heard && (!first->heard || entries[r].step > first->step)) {
+            first = &entries[r];
+        }
+    }
+    return first;
+}
+
+/* A rank from the place where more than half of them are; else NULL. */
+static const k3_roll_entry_t *most_of(const k3_roll_entry_t *entries, int size)
+{
+    for (int r = 0; r < size; r++) {
+        int count = 0;
+
+        for (int other = 0; other < size; other++) {
+            count += same_place(&entries[r], &entries[other]);
+        }
+        if (2 * count > size) {
+            return &entries[r];
+        }
+    }
+    return NULL;
 }
 
 void k3_rollcall_judge(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX],
                        char verdict[K3_ROLL_VERDICT])
 {
-    uint64_t most = 0;
+    const k3_roll_entry_t *first = first_of(entries, size), *most = most_of(entries, size);
 
-    for (int r = 0; r < size; r++) {
-        most = entries[r].heard && entries[r].step > most ? entries[r].step : most;
+    if (name_them(entries, size, hosts, is_silent, NULL,
+                  "no answer, so stopped, dead or unreachable", verdict) ||
+        name_them(entries, size, hosts, is_behind, first, "never arrived in the step of the others",
+                  verdict) ||
+        name_them(entries, size, hosts, waits_for_nobody, NULL,
+                  "stalled, and waits for no signal itself", verdict) ||
+        (most != NULL && name_them(entries, size, hosts, is_elsewhere, most,
+                                   "stalled elsewhere than most ranks", verdict))) {
+        return;
     }
-    if (!name_them(entries, size, hosts, is_silent, most,
-                   "no answer, so stopped, dead or unreachable", verdict) &&
-        !name_them(entries, size, hosts, is_behind, most, "never arrived in the step of the others",
-                   verdict) &&
-        !name_them(entries, size, hosts, waits_for_nobody, most,
-                   "stalled, and waits for no signal itself", verdict)) {
-        snprintf(verdict, K3_ROLL_VERDICT,
-                 "roll call: all %d ranks answer and wait for one another", size);
-    }
+    snprintf(verdict, K3_ROLL_VERDICT, "roll call: all %d ranks answer and wait for one another",
+             size);
 }

@@ -60,7 +60,7 @@ int k3_rollcall_silent(const k3_roll_entry_t *entries, int size);
 void k3_rollcall_print(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX]);
 
 /* Who holds the others up, in one line: the silent ones, or those behind, or those that wait for
- * nobody. */
+ * nobody, or those that are elsewhere than most. */
 void k3_rollcall_judge(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX],
                        char verdict[K3_ROLL_VERDICT]);
 

@@ -55,7 +55,8 @@ for ((round = 0; round < rounds; round++)); do
         expect end.json '[.cells[].status] | . == ["ok", "ok", "ok"] or (index("failed") as $f | $f != null and all(.[:$f][]; . == "ok") and all(.[$f + 1:][]; . == "skipped"))'
     fi
     checks=$((checks + 1))
-    [ "$rc" = 0 ] || [ "$rc" = 4 ] || [ "$signal" = KILL ] || fail "exit status $rc after SIGSTOP"
+    # mpirun 4.1.4 may crash itself, at its end, when ranks have ended in the middle of MPI_Init.
+    [ "$rc" = 0 ] || [ "$rc" = 4 ] || [ "$signal" = KILL ] || grep -q PMIx_server_finalize err || fail "exit status $rc after SIGSTOP"
     [ -z "$(left)" ] || left >>kept.txt
     check "no half-written file" [ -z "$(find . -name '.k3bench-*')" ]
     echo "$last: exit status $rc, $([ -e end.json ] && jq -c '[.cells[].status]' end.json || echo 'no record')"

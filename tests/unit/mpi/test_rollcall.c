@@ -63,6 +63,19 @@ static void test_stalled(void **state)
                         "roll call: stalled, and waits for no signal itself: rank 0 (node0)");
 }
 
+/* In collective steps nobody says for whom it waits. */
+static void test_elsewhere(void **state)
+{
+    (void)state;
+    for (int r = 0; r < RANKS; r++) {
+        entries[r].text[0] = '\0';
+    }
+    strcpy(entries[1].place, "latent_up");
+    assert_string_equal(judge(), "roll call: stalled elsewhere than most ranks: rank 1 (node0)");
+    strcpy(entries[2].place, "latent_up"); /* half of them: no telling */
+    assert_string_equal(judge(), "roll call: all 4 ranks answer and wait for one another");
+}
+
 static void test_nobody(void **state)
 {
     (void)state;
@@ -77,9 +90,8 @@ static void test_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_silent, begin),
-        cmocka_unit_test_setup(test_behind, begin),
-        cmocka_unit_test_setup(test_stalled, begin),
+        cmocka_unit_test_setup(test_silent, begin),  cmocka_unit_test_setup(test_behind, begin),
+        cmocka_unit_test_setup(test_stalled, begin), cmocka_unit_test_setup(test_elsewhere, begin),
         cmocka_unit_test_setup(test_nobody, begin),
     };
 

@@ -24,6 +24,7 @@ find_rank() {
     return 1
 }
 
+rank_pid=0
 start_job() { # ARGUMENTS: 4 ranks in the background
     last="mpirun -n 4 k3bench $*"
     mpirun --oversubscribe -n 4 "$k3bench" "$@" </dev/null >out 2>err &
@@ -70,12 +71,12 @@ expect_valid_partial() { # FILE REASON...
 long=(run --model "tiny:E=16,K=4" --tokens 8 --backend mooncake --iters 1000000 --check off)
 
 # Stopped: each of the others says where it waits, then the job ends with 4.
-start_job "${long[@]}" --timeout 2 --out stopped.json
+start_job "${long[@]}" --timeout 3 --out stopped.json
 check "rank 2 is found" find_rank 2
 kill -STOP "$rank_pid"
 end_job 25
 expect_rc 4
-expect_text err 'no progress for [2-9]' 'rank [013]' 'in [a-z]'
+expect_text err 'no progress for [3-9]' 'rank [013]' 'in [a-z]'
 check_not "a stopped rank counts no time" grep -q 'no progress for [0-9.]* s on rank 2 (' err
 expect_text err 'roll call: in [a-z_ ]+, step [0-9]+: rank 0 ' 'roll call: no answer, so stopped, dead or unreachable: rank 2 '
 expect_valid_partial stopped.json 'no progress' 'roll call: no answer, so stopped, dead or unreachable: rank 2 '
@@ -115,3 +116,16 @@ expect_text err 'no progress for [2-9]' 'missing, first: local expert [0-9]+ fro
 expect kept.json '[.cells[].status] == ["ok", "failed", "skipped"]'
 expect kept.json '.cells[1].reason | test("no progress") and test("roll call: stalled, and waits for no signal itself: rank 2 ")'
 check "a valid record" python3 "$source_dir/tests/rules/check_schema.py" "$source_dir/results/schema/k3bench.result.1.schema.json" kept.json
+
+# In a collective step nobody can say for whom it waits: the one that is elsewhere is named.
+launch 4 run --model "tiny:E=16,K=4" --dp 4 --tokens 8 --backend mooncake --iters 3 --timeout 2 --fault stall:1:latent_up:20000:2 --out elsewhere.json
+expect_rc 4
+expect elsewhere.json '.cells[0].reason | test("roll call: stalled elsewhere than most ranks: rank 1 ")'
+
+# A rank that does not even come to MPI_Init: not a stall, and said so. Starting may take 20 s more than --timeout.
+if long_tests; then
+    run_it mpirun --oversubscribe -n 4 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || exec sleep 60; exec "$@"' sh "$k3bench" \
+        run --model "tiny:E=16,K=4" --backend mooncake --timeout 1
+    check_not "not a success" [ "$rc" = 0 ]
+    expect_text err 'the launch did not start within 21 s on rank [023] .*: another rank never arrived'
+fi
