@@ -121,7 +121,7 @@ void k3_partial_leave(void *unused, const char *reason)
         fill_up(reason);
         document = k3_launch_document(of.launch, cells);
         if (k3_document_write(document, of.path, &err) == K3_OK) {
-            k3_log_error("partial record: %s", of.path);
+            k3_log_note("partial record: %s", of.path);
         } else {
             k3_log_error("no partial record: %s", err.text);
         }

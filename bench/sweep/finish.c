@@ -63,19 +63,24 @@ static k3_status_t place_record(state_t *s, const k3_launch_item_t *item, const 
 
 /* --- an ended launch ------------------------------------------------------------------------- */
 
-/* The last line in which k3bench itself says what is wrong. */
+/* The line in which k3bench itself says what is wrong: whom a roll call names, else its last one. */
 static void last_words(const state_t *s, const job_t *job, char text[K3_ERROR_TEXT])
 {
     char  path[PATH_MAX], line[K3_ERROR_TEXT + 64];
+    bool  named = false;
     FILE *log;
 
     text[0] = '\0';
     k3_folder_file(s->sweep->folder, K3_LOGS, job->item->id, job->attempt, path);
     log = fopen(path, "re");
     while (log != NULL && fgets(line, sizeof(line), log) != NULL) {
-        if (strncmp(line, "k3bench: ", 9) == 0) {
+        bool names = strstr(line, "roll call: ") != NULL;
+
+        if (strncmp(line, "k3bench: ", 9) == 0 && strstr(line, "error: ") != NULL &&
+            (names || !named)) {
             line[strcspn(line, "\r\n")] = '\0';
             (void)snprintf(text, K3_ERROR_TEXT, "%.700s", line + 9);
+            named = names;
         }
     }
     if (log != NULL) {
@@ -83,10 +88,14 @@ static void last_words(const state_t *s, const job_t *job, char text[K3_ERROR_TE
     }
 }
 
+/* A launcher whose rank was killed ends as shells do: with 128 and the signal. */
 static void describe_status(int status, char how[64])
 {
     if (WIFSIGNALED(status)) {
         (void)snprintf(how, 64, "signal %d", WTERMSIG(status));
+    } else if (WEXITSTATUS(status) > 128) {
+        (void)snprintf(how, 64, "exit %d, signal %d to a rank", WEXITSTATUS(status),
+                       WEXITSTATUS(status) - 128);
     } else {
         (void)snprintf(how, 64, "exit %d", WEXITSTATUS(status));
     }

@@ -163,9 +163,9 @@ static k3_status_t open_endpoint(k3_qps_t *qps, const directory_t *directory, in
         *ep_p = NULL;
         return k3_fail(
             err, K3_ERR_ENV,
-            "no queue pair to rank %d (%s): %s; it needs remote write, 32-bit and 64-bit "
+            "no queue pair to rank %d (%s) over %s: %s; it needs remote write, 32-bit and 64-bit "
             "remote add",
-            peer, qps->world->host_of[peer], ucs_status_string(status));
+            peer, qps->world->host_of[peer], k3_qps_devices(), ucs_status_string(status));
     }
     return K3_OK;
 }
@@ -244,7 +244,15 @@ static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int
     return K3_OK;
 }
 
-/* Every rank starts with its right neighbour, so that not all connect to rank 0 at once. */
+/* Where it hangs if it hangs. */
+static void announce_lane(k3_qps_t *qps, uint64_t lane)
+{
+    qps->wiring = lane + 1;
+    k3_watchdog_tick("set-up: connection of the queue pairs", 0);
+}
+
+/* Every rank starts with its right neighbour, so that not all connect to rank 0 at once. UCX may wait
+ * for a peer in here already, as its TCP does: the watchdog tells for which. */
 static k3_status_t connect_all(k3_qps_t *qps, const k3_qps_config_t *config,
                                const directory_t *directory, k3_error_t *err)
 {
@@ -256,10 +264,12 @@ static k3_status_t connect_all(k3_qps_t *qps, const k3_qps_config_t *config,
         bool may_map =
             config->p2p && config->device == NULL && config->node_of[peer] == config->node_of[rank];
 
+        announce_lane(qps, (uint64_t)peer * qps->qps_per_peer);
         if (connect_peer(qps, directory, peer, may_map, err) != K3_OK) {
             return err->status;
         }
     }
+    qps->wiring = 0;
     return K3_OK;
 }
 
@@ -277,9 +287,9 @@ static void finish_batch(k3_qps_t *qps, batch_t *batch)
     for (int i = 0; i < batch->count; i++) {
         ucs_status_t status;
 
-        qps->wiring = batch->lane[i]; /* the watchdog tells which one hangs */
-        if (qps->wiring > 0) {
-            k3_watchdog_tick("set-up: connection of the queue pairs", qps->wiring - 1);
+        qps->wiring = 0;
+        if (batch->lane[i] > 0) {
+            announce_lane(qps, batch->lane[i] - 1);
         }
         status = k3_qps_finish(qps, batch->requests[i]);
 

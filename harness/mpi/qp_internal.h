@@ -156,6 +156,9 @@ void         k3_qps_note(k3_qps_t *qps, const char *what, ucs_status_t status);
 /* qp_post.c */
 void k3_op_done(void *request, ucs_status_t status, void *user_data);
 
+/* qp_setup.c: the network devices that UCX may take, for people. */
+const char *k3_qps_devices(void);
+
 /* qp_account.c */
 k3_status_t k3_accounts_create(k3_qps_t *qps, bool pulls, k3_error_t *err);
 void        k3_accounts_destroy(k3_qps_t *qps);

@@ -162,6 +162,13 @@ static void arm_fault(k3_qps_t *qps, const k3_qps_config_t *config)
     qps->slow_factor = config->slow_factor;
 }
 
+const char *k3_qps_devices(void)
+{
+    const char *devices = getenv("UCX_NET_DEVICES");
+
+    return devices != NULL ? devices : "a device of UCX's choice";
+}
+
 /* --- for the watchdog, from its thread: a look at what may change meanwhile ---------------------- */
 
 static unsigned describe_lane(const k3_qps_t *qps, uint64_t i, char *text, unsigned size)
@@ -170,7 +177,7 @@ static unsigned describe_lane(const k3_qps_t *qps, uint64_t i, char *text, unsig
     unsigned used = (unsigned)snprintf(
         text, size, "%d->%d (%s) QP %u over %s", qps->world->rank, peer, qps->world->host_of[peer],
         (unsigned)(i % qps->qps_per_peer),
-        k3_qps_transport(qps, peer)[0] != '\0' ? k3_qps_transport(qps, peer) : "an unknown device");
+        k3_qps_transport(qps, peer)[0] != '\0' ? k3_qps_transport(qps, peer) : k3_qps_devices());
 
     return used < size ? used : size;
 }

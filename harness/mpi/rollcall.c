@@ -13,9 +13,9 @@
 
 #include "harness/base/log.h"
 
-enum { ADDRESSES_MAX = 4, LINE = 1024 };
+enum { ADDRESSES_MAX = 4, LINE = 896 };
 
-typedef enum kind { ASK = 1, ANSWER, ALARM } kind_t;
+typedef enum kind { ASK = 1, ANSWER, ALARM, TOLD } kind_t;
 
 typedef struct contact {
     uint16_t port; /* network order; 0: none */
@@ -159,6 +159,11 @@ void k3_rollcall_ask(k3_rollcall_t *roll, int rank)
     send_to_all(roll, rank, ASK);
 }
 
+void k3_rollcall_told(k3_rollcall_t *roll, int rank)
+{
+    send_to_all(roll, rank, TOLD);
+}
+
 static void keep_answer(k3_roll_entry_t *entries, const k3_roll_entry_t *answer)
 {
     k3_roll_entry_t *entry = &entries[answer->rank];
@@ -169,11 +174,11 @@ static void keep_answer(k3_roll_entry_t *entries, const k3_roll_entry_t *answer)
     entry->text[K3_ROLL_TEXT - 1] = '\0';
 }
 
-bool k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own, k3_roll_entry_t *entries,
-                      int *by)
+k3_roll_news_t k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own,
+                                k3_roll_entry_t *entries)
 {
-    message_t message;
-    bool      alarm = false;
+    message_t      message;
+    k3_roll_news_t news = {.alarm_by = -1};
 
     while (recv(roll->socket, &message, sizeof(message), MSG_DONTWAIT) ==
            (ssize_t)sizeof(message)) {
@@ -189,11 +194,12 @@ bool k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own, k3_roll_e
         } else if (message.kind == ANSWER && entries != NULL) {
             keep_answer(entries, &message.entry);
         } else if (message.kind == ALARM) {
-            alarm = true;
-            *by = peer;
+            news.alarm_by = peer;
+        } else if (message.kind == TOLD) {
+            news.told = true;
         }
     }
-    return alarm;
+    return news;
 }
 
 /* --- for people ------------------------------------------------------------------------------ */
@@ -220,7 +226,7 @@ static bool same_place(const k3_roll_entry_t *a, const k3_roll_entry_t *b)
     return a->heard && b->heard && a->step == b->step && strcmp(a->place, b->place) == 0;
 }
 
-static void print_places(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX])
+void k3_rollcall_print(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX])
 {
     for (int r = 0; r < size; r++) {
         line_t line = {.used = 0};
@@ -242,56 +248,104 @@ static void print_places(const k3_roll_entry_t *entries, int size, char (*hosts)
     }
 }
 
-/* Collects the ranks for which `pick` holds. */
+typedef bool (*pick_t)(const k3_roll_entry_t *entry, const k3_roll_entry_t *reference);
+
+/* Names the ranks for which `pick` holds; false when it holds for none or for all. */
 static bool name_them(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX],
-                      bool (*pick)(const k3_roll_entry_t *entry, uint64_t most), uint64_t most,
-                      const char *what)
+                      pick_t pick, const k3_roll_entry_t *reference, const char *what,
+                      char verdict[K3_ROLL_VERDICT])
 {
     line_t line = {.used = 0};
 
     for (int r = 0; r < size; r++) {
-        if (pick(&entries[r], most)) {
+        if (pick(&entries[r], reference)) {
             add_rank(&line, r, hosts);
         }
     }
     if (line.ranks == 0 || line.ranks == size) {
         return false;
     }
-    k3_log_error("roll call: %s: rank %s", what, line.text);
+    snprintf(verdict, K3_ROLL_VERDICT, "roll call: %s: rank %s", what, line.text);
     return true;
 }
 
-static bool is_silent(const k3_roll_entry_t *entry, uint64_t most)
+static bool is_silent(const k3_roll_entry_t *entry, const k3_roll_entry_t *unused)
 {
-    (void)most;
+    (void)unused;
     return !entry->heard;
 }
 
-static bool is_behind(const k3_roll_entry_t *entry, uint64_t most)
+static bool is_behind(const k3_roll_entry_t *entry, const k3_roll_entry_t *first)
 {
-    return entry->heard && entry->step < most;
+    return entry->heard && entry->step < first->step;
 }
 
-static bool waits_for_nobody(const k3_roll_entry_t *entry, uint64_t most)
+static bool waits_for_nobody(const k3_roll_entry_t *entry, const k3_roll_entry_t *unused)
 {
-    (void)most;
+    (void)unused;
     return entry->heard && entry->text[0] == '\0';
 }
 
-void k3_rollcall_print(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX])
+/* In a collective step nobody can say for whom it waits; who is not in it gives itself away. */
+static bool is_elsewhere(const k3_roll_entry_t *entry, const k3_roll_entry_t *most)
 {
-    uint64_t most = 0;
+    return !same_place(entry, most);
+}
+
+int k3_rollcall_silent(const k3_roll_entry_t *entries, int size)
+{
+    int count = 0;
 
     for (int r = 0; r < size; r++) {
-        most = entries[r].heard && entries[r].step > most ? entries[r].step : most;
+        count += is_silent(&entries[r], NULL);
     }
-    print_places(entries, size, hosts);
-    if (!name_them(entries, size, hosts, is_silent, most,
-                   "no answer, so stopped, dead or unreachable") &&
-        !name_them(entries, size, hosts, is_behind, most,
-                   "never arrived in the step of the others") &&
-        !name_them(entries, size, hosts, waits_for_nobody, most,
-                   "stalled, and waits for no signal itself")) {
-        k3_log_error("roll call: all %d ranks answer and wait for one another", size);
+    return count;
+}
+
+/* A rank with the highest step. */
+static const k3_roll_entry_t *first_of(const k3_roll_entry_t *entries, int size)
+{
+    const k3_roll_entry_t *first = &entries[0];
+
+    for (int r = 1; r < size; r++) {
+        if (entries[r].heard && (!first->heard || entries[r].step > first->step)) {
+            first = &entries[r];
+        }
     }
+    return first;
+}
+
+/* A rank from the place where more than half of them are; else NULL. */
+static const k3_roll_entry_t *most_of(const k3_roll_entry_t *entries, int size)
+{
+    for (int r = 0; r < size; r++) {
+        int count = 0;
+
+        for (int other = 0; other < size; other++) {
+            count += same_place(&entries[r], &entries[other]);
+        }
+        if (2 * count > size) {
+            return &entries[r];
+        }
+    }
+    return NULL;
+}
+
+void k3_rollcall_judge(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX],
+                       char verdict[K3_ROLL_VERDICT])
+{
+    const k3_roll_entry_t *first = first_of(entries, size), *most = most_of(entries, size);
+
+    if (name_them(entries, size, hosts, is_silent, NULL,
+                  "no answer, so stopped, dead or unreachable", verdict) ||
+        name_them(entries, size, hosts, is_behind, first, "never arrived in the step of the others",
+                  verdict) ||
+        name_them(entries, size, hosts, waits_for_nobody, NULL,
+                  "stalled, and waits for no signal itself", verdict) ||
+        (most != NULL && name_them(entries, size, hosts, is_elsewhere, most,
+                                   "stalled elsewhere than most ranks", verdict))) {
+        return;
+    }
+    snprintf(verdict, K3_ROLL_VERDICT, "roll call: all %d ranks answer and wait for one another",
+             size);
 }

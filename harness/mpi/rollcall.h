@@ -13,7 +13,7 @@
 #include "harness/base/status.h"
 #include "harness/mpi/world.h"
 
-enum { K3_ROLL_PLACE = 64, K3_ROLL_TEXT = 384 };
+enum { K3_ROLL_PLACE = 64, K3_ROLL_TEXT = 384, K3_ROLL_VERDICT = 1024 };
 
 /* What a rank is doing. */
 typedef struct k3_roll_entry {
@@ -40,13 +40,28 @@ void k3_rollcall_alarm(k3_rollcall_t *roll, int rank);
 /* Asks all ranks. */
 void k3_rollcall_ask(k3_rollcall_t *roll, int rank);
 
-/* Reads what has come: answers go into entries[size] (NULL: dropped), questions are answered with `own`.
- * True when an alarm was among it, *by then its sender. */
-bool k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own, k3_roll_entry_t *entries,
-                      int *by);
+/* Tells all others that what there was to say has been said: none needs to answer any longer. */
+void k3_rollcall_told(k3_rollcall_t *roll, int rank);
 
-/* Lines for people out of entries[size]: ranks by place, then who holds the others up: the silent ones,
- * or those behind, or those that wait for nobody. */
+/* What has come. */
+typedef struct k3_roll_news {
+    int  alarm_by; /* rank; -1: no alarm was among it */
+    bool told;
+} k3_roll_news_t;
+
+/* Reads it: answers go into entries[size] (NULL: dropped), questions are answered with `own`. */
+k3_roll_news_t k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own,
+                                k3_roll_entry_t *entries);
+
+/* Ranks of entries[size] that have not answered. */
+int k3_rollcall_silent(const k3_roll_entry_t *entries, int size);
+
+/* A line for people for each place that ranks are in. */
 void k3_rollcall_print(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX]);
+
+/* Who holds the others up, in one line: the silent ones, or those behind, or those that wait for
+ * nobody, or those that are elsewhere than most. */
+void k3_rollcall_judge(const k3_roll_entry_t *entries, int size, char (*hosts)[K3_HOST_MAX],
+                       char verdict[K3_ROLL_VERDICT]);
 
 #endif

@@ -23,8 +23,11 @@ enum {
     ACTION_LIMIT = 5, /* seconds that the action on fire may take */
     ABORT_LIMIT = 3   /* seconds that MPI_Abort may take */
 };
-#define ROLL_SECONDS   0.5 /* for the answers of the others */
-#define REPORT_SECONDS 1.0 /* in which the others can say where they are */
+#define ROLL_SECONDS 0.5 /* for the answers of the others */
+#define TOLD_SECONDS 3.0 /* in which another rank tells what it found, and leaves a record */
+/* The same after SIGTERM, which mpirun lets a SIGKILL follow a second later. */
+#define LAST_ROLL_SECONDS 0.4
+#define LAST_TOLD_SECONDS 0.8
 
 /* Written by the measuring thread, read by the watchdog thread. */
 static atomic_uint_fast64_t  moves;
@@ -129,54 +132,81 @@ static void write_state(const k3_roll_entry_t *own, const char *what, char *text
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* Answers questions for so long; entries[size] keeps the answers to an own one. */
-static void listen_to_others(double seconds, const k3_roll_entry_t *own, k3_roll_entry_t *entries)
+typedef struct roll_call {
+    k3_roll_entry_t *entries; /* [size]; NULL: this rank asks nobody */
+    bool             tells;   /* this rank prints, and leaves the record */
+    bool             told;    /* another one has */
+    char             verdict[K3_ROLL_VERDICT];
+} roll_call_t;
+
+/* Answers questions for so long, or until all have answered an own one, or until another rank has told:
+ * true then. */
+static bool listen_to_others(double seconds, const k3_roll_entry_t *own, k3_roll_entry_t *entries)
 {
     double until = now_seconds() + seconds, left;
-    int    by;
+    bool   told = false, complete = false;
 
-    while ((left = until - now_seconds()) > 0.0) {
-        struct pollfd fd = {.fd = roll != NULL ? k3_rollcall_socket(roll) : -1, .events = POLLIN};
+    while (!told && !complete && (left = until - now_seconds()) > 0.0) {
+        struct pollfd fd = {.fd = k3_rollcall_socket(roll), .events = POLLIN};
 
         poll(&fd, 1, 1 + (int)(1e3 * left));
-        if (roll != NULL) {
-            k3_rollcall_read(roll, own, entries, &by);
-        }
+        told = k3_rollcall_read(roll, own, entries).told;
+        complete = entries != NULL && k3_rollcall_silent(entries, dog.world->size) == 0;
     }
+    return told;
 }
 
 /* Rank 0 asks and tells; the last rank asks too, and tells when rank 0 is silent. */
-static void call_the_roll(const k3_roll_entry_t *own)
+static void call_the_roll(double seconds, const k3_roll_entry_t *own, roll_call_t *call)
 {
-    int              size = dog.world->size, last = size - 1;
-    k3_roll_entry_t *entries = NULL;
+    int size = dog.world->size, last = size - 1;
 
+    memset(call, 0, sizeof(*call));
+    call->tells = own->rank == 0;
     if (roll == NULL || size == 1 || (own->rank != 0 && own->rank != last) ||
-        (entries = calloc((size_t)size, sizeof(*entries))) == NULL) {
+        (call->entries = calloc((size_t)size, sizeof(*call->entries))) == NULL) {
         return;
     }
-    entries[own->rank] = *own;
+    call->entries[own->rank] = *own;
     k3_rollcall_ask(roll, own->rank);
-    listen_to_others(ROLL_SECONDS, own, entries);
-    if (own->rank == 0 || !entries[0].heard) {
-        k3_rollcall_print(entries, size, dog.world->host_of);
-    }
-    free(entries);
+    call->told = listen_to_others(seconds, own, call->entries);
+    call->tells = own->rank == 0 || (!call->told && !call->entries[0].heard);
+    k3_rollcall_judge(call->entries, size, dog.world->host_of, call->verdict);
 }
 
-static void act(const char *reason)
+static void add_verdict(const roll_call_t *call, char *text, size_t size)
+{
+    size_t used = strlen(text);
+
+    snprintf(text + used, size - used, "%s%s", call->verdict[0] != '\0' ? "; " : "", call->verdict);
+}
+
+/* What the rank that tells knows goes into the record. The others stay to answer until it has. */
+static void tell(double seconds, const k3_roll_entry_t *own, roll_call_t *call, const char *reason)
 {
     if (fire_action != NULL) {
         fire_action(fire_argument, reason);
     }
     fflush(NULL);
+    free(call->entries);
+    if (roll == NULL) {
+        return;
+    }
+    if (call->tells) {
+        k3_rollcall_told(roll, own->rank);
+    } else if (!call->told) {
+        (void)listen_to_others(seconds, own, NULL);
+    }
 }
+
+enum { REASON = 2 * K3_ROLL_TEXT + K3_ROLL_VERDICT };
 
 /* Ends the job. Before that the other ranks get the time to say where they are. */
 static void fire(const char *what, double idle)
 {
     k3_roll_entry_t own;
-    char            text[2 * K3_ROLL_TEXT];
+    roll_call_t     call;
+    char            text[REASON];
 
     limit_life(ACTION_LIMIT);
     describe_own(&own, idle);
@@ -185,27 +215,37 @@ static void fire(const char *what, double idle)
     if (roll != NULL) {
         k3_rollcall_alarm(roll, own.rank);
     }
-    call_the_roll(&own);
-    act(text);
-    limit_life((unsigned)REPORT_SECONDS + ABORT_LIMIT);
-    listen_to_others(REPORT_SECONDS, &own, NULL);
+    call_the_roll(ROLL_SECONDS, &own, &call);
+    if (call.tells && call.entries != NULL) {
+        k3_rollcall_print(call.entries, dog.world->size, dog.world->host_of);
+        k3_log_error("%s", call.verdict);
+    }
+    add_verdict(&call, text, sizeof(text));
+    tell(TOLD_SECONDS, &own, &call, text);
+    limit_life(ABORT_LIMIT);
     MPI_Abort(MPI_COMM_WORLD, EXIT_TIMEOUT);
     _exit(EXIT_TIMEOUT);
 }
 
-/* A launcher that ends the job sends SIGTERM, and a second later SIGKILL. */
+/* A launcher that ends the job sends SIGTERM, and a second later SIGKILL: often because a rank has died, so
+ * that one is named. Those that answer do their work and are no news. */
 static void terminate(void)
 {
     k3_roll_entry_t own;
-    char            text[2 * K3_ROLL_TEXT];
+    roll_call_t     call;
+    char            text[REASON];
 
     limit_life(ACTION_LIMIT);
     describe_own(&own, 0.0);
     write_state(&own, "ended by SIGTERM", text, sizeof(text));
-    if (own.rank == 0) {
+    call_the_roll(LAST_ROLL_SECONDS, &own, &call);
+    if (call.entries != NULL && k3_rollcall_silent(call.entries, dog.world->size) > 0) {
+        add_verdict(&call, text, sizeof(text));
+    }
+    if (call.tells) {
         k3_log_error("%s", text);
     }
-    act(text);
+    tell(LAST_TOLD_SECONDS, &own, &call, text);
     signal(SIGTERM, SIG_DFL);
     kill(getpid(), SIGTERM);
     sleep(ABORT_LIMIT);
@@ -242,8 +282,8 @@ static void watch_period(double period, double idle)
             {.fd = dog.wake, .events = POLLIN},
             {.fd = roll != NULL ? k3_rollcall_socket(roll) : -1, .events = POLLIN}};
         k3_roll_entry_t own;
+        k3_roll_news_t  news;
         char            what[64];
-        int             by;
 
         poll(fds, 2, 1 + (int)(1e3 * left));
         if (atomic_load(&dog.terminate)) {
@@ -251,8 +291,10 @@ static void watch_period(double period, double idle)
         }
         if (fds[1].revents != 0) {
             describe_own(&own, idle);
-            if (k3_rollcall_read(roll, &own, NULL, &by)) {
-                snprintf(what, sizeof(what), "no progress for %.1f s (alarm of rank %d)", idle, by);
+            news = k3_rollcall_read(roll, &own, NULL);
+            if (news.alarm_by >= 0) {
+                snprintf(what, sizeof(what), "no progress for %.1f s (alarm of rank %d)", idle,
+                         news.alarm_by);
                 fire(what, idle);
             }
         }

@@ -107,10 +107,10 @@ expect_no_file alone.json
 
 # --- a sweep inside an allocation ---
 
-printf 'model = tiny\nbackend = mooncake,null\ntokens = 4\niters = 2\nlaunches = 2\n[two]\ntp = 2\n[four]\ntp = 4\n[nine]\ntp = 9\n' >alloc.ini
+printf 'model = tiny\nbackend = mooncake,null\ntokens = 4\niters = 2\nlaunches = 1\n[two]\ntp = 2\n[four]\ntp = 4\n[nine]\ntp = 9\n' >alloc.ini
 run_it salloc -Q -n 8 "$k3bench" sweep alloc.ini
 expect_rc 0
-expect_text out 'nine tiny tp9, mooncake,null \(1 cell\): 9 ranks: there are 8 slots on 1 hosts' '4 launches: 4 done'
+expect_text out 'nine tiny tp9, mooncake,null \(1 cell\): 9 ranks: there are 8 slots on 1 hosts' '2 launches: 2 done'
 for record in alloc/records/*; do expect_good "$record" 2; done
 expect alloc/records/four.np4.*.r001.json '.run.launch.launcher == "srun"'
 run_it salloc -Q -n 8 "$k3bench" sweep alloc.ini --dry-run

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # kill -9 and SIGSTOP of a random rank at random moments: the job ends within the limit, leaves a valid record or
-# none, no process, no memory; the next run works. F02, F06, F09. K3BENCH_TEST_LONG: a hundred times.
+# none, no process, no memory; the next run works. F02, F06, F09. A third argument is the seed. With
+# K3BENCH_TEST_LONG a hundred times.
 # Alone: time limits.
 . "$(dirname "$0")/lib.sh"
 
-rounds=4
+rounds=3
 [ -z "${K3BENCH_TEST_LONG:-}" ] || rounds=100
-RANDOM=${K3BENCH_TEST_SEED:-7}
+RANDOM=${3:-7}
 schema=$source_dir/results/schema/k3bench.result.1.schema.json
-cell=(run --model "tiny:E=16,K=4" --tokens 8 --backend "mooncake,mori:v1,deepep:normal" --iters 40 --check off --timeout 3)
+cell=(run --model "tiny:E=16,K=4" --tokens 8 --backend "mooncake,mori:v1,deepep:normal" --iters 40 --check off --timeout 2)
 
 ranks_of_job() { # the ranks' processes, in any order
     local stat line
@@ -27,7 +28,7 @@ left() { while read -r file; do [ ! -e "$file" ] || echo "$file"; done <mapped.t
 for ((round = 0; round < rounds; round++)); do
     signal=KILL
     [ $((RANDOM % 2)) = 0 ] || signal=STOP
-    after=$((RANDOM % 2500))
+    after=$((RANDOM % 2000))
     rank=$((RANDOM % 4))
     rm -f end.json
     last="round $round: SIG$signal to rank number $rank after $after ms"
@@ -51,10 +52,12 @@ for ((round = 0; round < rounds; round++)); do
     if [ -e end.json ]; then
         check "a valid record" python3 "$source_dir/tests/rules/check_schema.py" "$schema" end.json
         expect end.json '.cells | length == 3'
+        [ "$rc" != 4 ] || expect end.json '[.cells[] | select(.status == "failed") | .reason | test("no progress .*; roll call: ")] | all'
         expect end.json '[.cells[].status] | . == ["ok", "ok", "ok"] or (index("failed") as $f | $f != null and all(.[:$f][]; . == "ok") and all(.[$f + 1:][]; . == "skipped"))'
     fi
     checks=$((checks + 1))
-    [ "$rc" = 0 ] || [ "$rc" = 4 ] || [ "$signal" = KILL ] || fail "exit status $rc after SIGSTOP"
+    # mpirun 4.1.4 may crash itself, at its end, when ranks have ended in the middle of MPI_Init.
+    [ "$rc" = 0 ] || [ "$rc" = 4 ] || [ "$signal" = KILL ] || grep -q PMIx_server_finalize err || fail "exit status $rc after SIGSTOP"
     [ -z "$(left)" ] || left >>kept.txt
     check "no half-written file" [ -z "$(find . -name '.k3bench-*')" ]
     echo "$last: exit status $rc, $([ -e end.json ] && jq -c '[.cells[].status]' end.json || echo 'no record')"

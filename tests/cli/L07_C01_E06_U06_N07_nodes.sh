@@ -17,10 +17,10 @@ run_it "$cluster" status
 expect_rc 0
 expect_text out '^node0 +10\.' '^node3 '
 
-# all_right NODES EACH FILE
+# all_right NODES EACH FILE [CELLS]
 all_right() {
     expect_rc 0
-    expect_good "$3" 4
+    expect_good "$3" "${4:-4}"
     expect "$3" '[.topology.ranks[].host] == [range($n) as $i | range($e) | "node\($i)"]' --argjson n "$1" --argjson e "$2"
     expect "$3" '[.topology.ranks[].local_rank] == [range($n) | range($e)]' --argjson n "$1" --argjson e "$2"
     expect "$3" '.run.launch.hosts == [range($n) | "node\(.)"] and all(.topology.ranks[]; .nic == "eth0")' --argjson n "$1"
@@ -41,16 +41,18 @@ all_right 3 2 n3.json
 check "valid records" python3 "$source_dir/tests/rules/check_schema.py" "$source_dir/results/schema/k3bench.result.1.schema.json" n2.json n3.json
 
 if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
-    for each in 3 4; do
-        on_nodes 2 "$each" run "${cell[@]}" --backend "$families" --out "w2$each.json"
-        all_right 2 "$each" "w2$each.json"
+    # mori:v1 takes a power of two of ranks a node, and says so.
+    for nodes in 2 3 4; do
+        on_nodes "$nodes" 3 run "${cell[@]}" --model "tiny:E=36,K=4" --backend "${families%,*}" --out "w${nodes}3.json"
+        all_right "$nodes" 3 "w${nodes}3.json" 3
+        on_nodes "$nodes" 4 run "${cell[@]}" --model "tiny:E=48,K=4" --backend "$families" --out "w${nodes}4.json"
+        all_right "$nodes" 4 "w${nodes}4.json"
     done
-    on_nodes 3 4 run "${cell[@]}" --backend "$families" --out w34.json
-    all_right 3 4 w34.json
-    for each in 2 3; do
-        on_nodes 4 "$each" run "${cell[@]}" --backend "$families" --out "w4$each.json"
-        all_right 4 "$each" "w4$each.json"
-    done
+    on_nodes 4 2 run "${cell[@]}" --backend "$families" --out w42.json
+    all_right 4 2 w42.json
+    on_nodes 2 3 run "${cell[@]}" --backend none,mori:v1 --out refused.json
+    expect_rc 0
+    expect refused.json '.cells[1] | .status == "unsupported" and (.reason | test("3 ranks a node, .*power of two"))'
     on_nodes 4 2 run --model "tiny:E=32,K=8" --tokens-skew 1,8,3,0,8,2,5,1 --max-tokens 8 --check every --iters 3 --backend deepep_v2:hybrid,mori:v1ll --out uneven.json
     expect_rc 0
     expect_good uneven.json 2

@@ -204,6 +204,7 @@ static void check_recipe(const recipe_case &c, uint32_t latent, uint32_t inter,
                                middle.bytes.data() + middle.values_bytes,
                                middle.stride,
                                nullptr,
+                               0,
                                0};
     k3_gpu_down_t    down = {
            (uint32_t)p.tasks.size(),    latent,        inter,          c.weights, tasks.data(),

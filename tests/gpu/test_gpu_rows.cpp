@@ -49,7 +49,7 @@ static void check_format(k3_format_t format, uint32_t count, uint32_t width)
     device<uint8_t>      out(count * stride, true);
     k3_gpu_encode_t      a = {format,       count,      width,  in.data(),
                               2ull * width, out.data(), stride, out.data() + values_bytes,
-                              stride,       nullptr,    0};
+                              stride,       nullptr,    0,      0};
     std::vector<uint8_t> values(values_bytes), scales(scales_bytes);
 
     fill_rows(in.data(), count, width);
@@ -172,6 +172,7 @@ static void test_codes(void **state)
 /* Records with a header, bf16 too. */
 static void check_records(k3_format_t format, uint32_t count, uint32_t width)
 {
+    const uint32_t   first = 40;
     size_t           values_at = 16, scales_at = values_at + k3_format_value_bytes(format, width);
     size_t           stride = (scales_at + k3_format_scale_bytes(format, width) + 15) / 16 * 16;
     device<uint16_t> in((size_t)count * width);
@@ -181,13 +182,13 @@ static void check_records(k3_format_t format, uint32_t count, uint32_t width)
                           2ull * width, out.data() + values_at,
                           stride,       out.data() + scales_at,
                           stride,       out.data(),
-                          stride};
+                          stride,       first};
     std::vector<uint8_t> values(stride), scales(stride);
 
     fill_bf16(in.data(), in.size(), width);
     run_in_orders(a, out);
     for (uint32_t r = 0; r < count; r++) {
-        const uint32_t header[4] = {r, 0, 0, 0};
+        const uint32_t header[4] = {first + r, 0, 0, 0};
 
         scalar()->encode(format, in.data() + (size_t)r * width, width, values.data(),
                          scales.data());

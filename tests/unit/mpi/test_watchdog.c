@@ -1,5 +1,7 @@
 /* The watchdog. Each case is a child process, this program once more, that is a world of one rank;
  * so the exit code and what it prints can be looked at. */
+#define _GNU_SOURCE /* pipe2 */
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -78,41 +80,45 @@ static int child(int argc, char **argv)
 
 /* --- the parent ------------------------------------------------------------------------------ */
 
-static char  output[8192];
-static pid_t pid;
-static int   failures;
+typedef struct run {
+    pid_t pid;
+    FILE *out; /* its stderr */
+} run_t;
 
-static FILE *start(const char *what)
+static char output[8192];
+static int  failures;
+
+static run_t start(const char *what)
 {
     static char                program[] = "/proc/self/exe";
+    run_t                      run;
     char                       word[16];
     char                      *arguments[] = {program, word, NULL};
     int                        ends[2];
     posix_spawn_file_actions_t actions;
 
     snprintf(word, sizeof(word), "%s", what);
-    if (pipe(ends) != 0) {
+    if (pipe2(ends, O_CLOEXEC) != 0) {
         exit(1);
     }
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    posix_spawn_file_actions_addclose(&actions, ends[1]);
-    if (posix_spawn(&pid, program, &actions, NULL, arguments, environ) != 0) {
+    if (posix_spawn(&run.pid, program, &actions, NULL, arguments, environ) != 0) {
         exit(1);
     }
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
-    return fdopen(ends[0], "r");
+    run.out = fdopen(ends[0], "r");
+    return run;
 }
 
-static int end(FILE *out)
+static int end(const run_t *run)
 {
     int status;
 
-    waitpid(pid, &status, 0);
-    output[fread(output, 1, sizeof(output) - 1, out)] = '\0';
-    fclose(out);
+    waitpid(run->pid, &status, 0);
+    output[fread(output, 1, sizeof(output) - 1, run->out)] = '\0';
+    fclose(run->out);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
@@ -125,32 +131,33 @@ static void check(const char *what, int code, int expected, const char *text)
     }
 }
 
+/* They mostly sleep, so all of them at a time. */
 int main(int argc, char **argv)
 {
-    FILE *out;
+    run_t hang, stopped, alive, term, fire;
     int   code;
 
     if (argc > 1) {
         return child(argc, argv);
     }
-    out = start("fire");
-    code = end(out);
+    hang = start("hang");
+    stopped = start("stopped");
+    alive = start("alive");
+    term = start("term");
+    fire = start("fire");
+    sleep_seconds(1.0);
+    kill(stopped.pid, SIGSTOP);
+    code = end(&fire);
     check("fire", code, 4, "no progress");
     check("fire", code, 4, "in cell 3, dispatch, step 17: 4 of 112 signals missing");
     check("fire", code, 4, "partial record r.json: no progress for 0.");
-    out = start("alive");
-    check("alive", end(out), 0, "");
-    out = start("stopped");
-    sleep_seconds(1.0);
-    kill(pid, SIGSTOP);
-    sleep_seconds(2.5);
-    kill(pid, SIGCONT);
-    check("stopped", end(out), 0, "");
-    out = start("hang");
-    check("hang", end(out), 4, "no progress");
-    out = start("term");
-    check("term", fgets(output, sizeof(output), out) != NULL, 1, "started");
-    kill(pid, SIGTERM);
-    check("term", end(out), 1000 + SIGTERM, "partial record r.json: ended by SIGTERM on rank 0");
+    check("term", fgets(output, sizeof(output), term.out) != NULL, 1, "started");
+    kill(term.pid, SIGTERM);
+    check("term", end(&term), 1000 + SIGTERM, "partial record r.json: ended by SIGTERM on rank 0");
+    sleep_seconds(2.0);
+    kill(stopped.pid, SIGCONT);
+    check("stopped", end(&stopped), 0, "");
+    check("alive", end(&alive), 0, "");
+    check("hang", end(&hang), 4, "no progress");
     return failures == 0 ? 0 : 1;
 }
