@@ -59,11 +59,12 @@ static void zero(k3_compute_t *c, void *to, uint64_t bytes)
 static void copy(k3_compute_t *c, void *to, const void *from, uint64_t bytes)
 {
     k3_gpu_copy_task_t *tasks = c->on->copies.host;
+    k3_error_t          kept = K3_ERROR_INIT; /* the device keeps it */
 
     tasks[c->on->copy_count++] = (k3_gpu_copy_task_t){from, to, bytes};
     if (c->on->copy_count == c->on->copies.count) {
         c->ops->copies_done(c);
-        c->ops->finish(c, &c->device->fault); /* the table is read until then */
+        c->ops->finish(c, &kept); /* the table is read until then */
     }
 }
 

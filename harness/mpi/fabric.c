@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/base/memory.h"
+#include "harness/mpi/memory_type.h"
 
 /* UCX keeps RC off the table when it expects more endpoints than its limit (256 by default) and
  * takes transports that share hardware queues instead. A lane here is meant to be one hardware QP,
@@ -86,15 +87,10 @@ static ucs_status_t open_context(k3_fabric_t *fabric)
 
 bool k3_fabric_reaches(const k3_fabric_t *fabric, k3_memory_type_t type)
 {
-    static const ucs_memory_type_t types[] = {
-        [K3_MEMORY_HOST] = UCS_MEMORY_TYPE_HOST,
-        [K3_MEMORY_CUDA] = UCS_MEMORY_TYPE_CUDA,
-        [K3_MEMORY_ROCM] = UCS_MEMORY_TYPE_ROCM,
-    };
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
 
     return ucp_context_query(fabric->context, &attr) == UCS_OK &&
-           (attr.memory_types & UCS_BIT(types[type])) != 0;
+           (attr.memory_types & UCS_BIT(k3_ucs_memory_type(type))) != 0;
 }
 
 k3_status_t k3_fabric_open(const k3_world_t *world, k3_fabric_t **fabric_p, k3_error_t *err)

@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include "harness/base/arith.h"
+#include "harness/mpi/memory_type.h"
 #include "harness/mpi/qp_internal.h"
 
 enum { PAGE = 4096 };
@@ -91,11 +92,6 @@ k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err)
 /* Registered where transports reach it, as the kind of memory that it is. */
 static k3_status_t map_rows(k3_qps_t *qps, uint64_t total, k3_error_t *err)
 {
-    static const ucs_memory_type_t types[] = {
-        [K3_MEMORY_HOST] = UCS_MEMORY_TYPE_HOST,
-        [K3_MEMORY_CUDA] = UCS_MEMORY_TYPE_CUDA,
-        [K3_MEMORY_ROCM] = UCS_MEMORY_TYPE_ROCM,
-    };
     k3_rows_block_t     *rows = &qps->rows;
     k3_memory_type_t     type = rows->device->staged ? K3_MEMORY_HOST : rows->device->kind->memory;
     ucp_mem_map_params_t params = {
@@ -103,7 +99,7 @@ static k3_status_t map_rows(k3_qps_t *qps, uint64_t total, k3_error_t *err)
                       UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
         .address = rows->memory + rows->shift,
         .length = total,
-        .memory_type = types[type],
+        .memory_type = k3_ucs_memory_type(type),
     };
     ucs_status_t status = ucp_mem_map(qps->fabric->context, &params, &rows->handle);
 

@@ -70,3 +70,14 @@ expect_refused 2 'rows of a device are not dumped'
 K3_EMULATED_BYTES=100000 launch 2 run "${small[@]}" --share-device on --backend null
 check "a fault ends the job" [ "$rc" != 0 ]
 expect_text err 'alloc of the emulated device: out of memory \(code 2\) on emulated device 0 .* of rank [01]'
+
+# --- doctor and plan know devices ----------------------------------------------------------------------------------
+single doctor
+expect_text out 'emulated 0 .*emulated device, warps of 32 \(emulated\), emulated:0' 'memory +host'
+K3_EMULATED_DEVICES=2 single doctor
+expect_text out 'emulated peers +not reached: 0->1, 1->0'
+single plan --model tiny --tp 2 --backend deepep:ll --device cuda --json plan.json
+expect_rc 0
+expect plan.json '.cells[0] | (.key | endswith("/cuda")) and (.choices.p2p | not)'
+single plan --model tiny --tp 2 --device cuba
+expect_rc 2
