@@ -228,9 +228,13 @@ static k3_gpu_rows_t input_rows(k3_compute_t *c, const void *values, const void 
     START(c, decode, plain);
     rows = (k3_gpu_rows_t){K3_FORMAT_BF16, on->plain_rows.device, NULL};
     if (want != K3_FORMAT_BF16) {
-        k3_encode_rows_t to = {
-            want, on->row_count, plain.width, on->plain,          on->input.bytes, on->input.stride,
-            0,    false,         0,           on->input.scales_at};
+        k3_encode_rows_t to = {.format = want,
+                               .rows = on->row_count,
+                               .width = plain.width,
+                               .in = on->plain,
+                               .records = on->input.bytes,
+                               .stride = on->input.stride,
+                               .scales_at = on->input.scales_at};
 
         encode(c, &to);
         rows = (k3_gpu_rows_t){want, on->input.values.device, on->input.scales.device};
@@ -242,16 +246,13 @@ static k3_gpu_rows_t middle_rows(k3_compute_t *c)
 {
     k3_on_device_t  *on = c->on;
     k3_format_t      want = c->experts.recipe->middle;
-    k3_encode_rows_t to = {want,
-                           on->row_count,
-                           c->experts.shape.inter,
-                           on->activated,
-                           on->middle.bytes,
-                           on->middle.stride,
-                           0,
-                           false,
-                           0,
-                           on->middle.scales_at};
+    k3_encode_rows_t to = {.format = want,
+                           .rows = on->row_count,
+                           .width = c->experts.shape.inter,
+                           .in = on->activated,
+                           .records = on->middle.bytes,
+                           .stride = on->middle.stride,
+                           .scales_at = on->middle.scales_at};
 
     if (want == K3_FORMAT_BF16) {
         return (k3_gpu_rows_t){want, on->activated_rows.device, NULL};
