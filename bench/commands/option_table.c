@@ -131,9 +131,8 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"accounting", "on|off", "on", "counters and times of each queue pair", R},
     {"isa", "NAME", "auto",
-     "CPU kernels of the experts and rows: auto (the best of this processor), amx, avx512_bf16, "
-     "avx512,\n"
-     "avx2, scalar",
+     "CPU kernels of experts and rows: auto (the best of this processor), amx, avx512_bf16,\n"
+     "avx512, avx2, scalar",
      R},
     {"threads", "auto|N", "auto",
      "threads that a rank computes on; auto: the cores it is bound to, at most its share of the "
