@@ -144,7 +144,8 @@ const k3_option_def_t k3_option_defs[] = {
     {"events", "on|off", "on",
      "phases that kernels of a device make up are timed by its events (off: not timed)", R},
     {"isa", "NAME", "auto",
-     "CPU kernels of the experts and rows: auto (the best of this processor), avx512, avx2, scalar",
+     "CPU kernels of experts and rows: auto (the best of this processor), amx, avx512_bf16,\n"
+     "avx512, avx2, scalar",
      R},
     {"threads", "auto|N", "auto",
      "threads that a rank computes on; auto: the cores it is bound to, at most its share of the "

@@ -103,27 +103,38 @@ K3_AVX2_INLINE float bound_of(const __m256 most[4], size_t k)
     return bound;
 }
 
-K3_AVX2_INLINE unsigned reaching(const float *scores, __m256 limit)
-{
-    __m256 reach = _mm256_cmp_ps(_mm256_load_ps(scores), limit, _CMP_GE_OQ);
+/* The lanes that are set in a mask, the first ones first. */
+static uint8_t lanes_of[256][8];
 
-    return (unsigned)_mm256_movemask_ps(reach);
+void k3_avx2_prepare_route(void)
+{
+    for (unsigned mask = 0; mask < 256; mask++) {
+        size_t count = 0;
+
+        for (uint8_t lane = 0; lane < 8; lane++) {
+            if ((mask >> lane & 1) != 0) {
+                lanes_of[mask][count++] = lane;
+            }
+        }
+    }
 }
 
-/* The ids of scores that reach the bound, rising; more than CANDIDATES: as many as there are. */
+/* The ids of scores that reach the bound, rising, and up to 8 values behind them that mean nothing;
+ * more than CANDIDATES: there are more. Without a branch on what is found, which nothing foretells. */
 K3_AVX2_INLINE size_t collect(const float *scores, size_t experts, float bound, int32_t *ids)
 {
     const __m256 limit = _mm256_set1_ps(bound);
     size_t       count = 0;
 
-    for (size_t i = 0; i < experts; i += 8) {
-        unsigned mask = reaching(scores + i, limit);
+    for (size_t i = 0; i < experts && count <= CANDIDATES; i += 8) {
+        __m256   reach = _mm256_cmp_ps(_mm256_load_ps(scores + i), limit, _CMP_GE_OQ);
+        unsigned mask = (unsigned)_mm256_movemask_ps(reach);
+        __m128i  lanes = _mm_loadl_epi64((const __m128i *)(const void *)lanes_of[mask]);
+        __m256i  found =
+            _mm256_add_epi32(_mm256_cvtepu8_epi32(lanes), _mm256_set1_epi32((int32_t)i));
 
-        for (; mask != 0; mask &= mask - 1, count++) {
-            if (count < CANDIDATES) {
-                ids[count] = (int32_t)i + __builtin_ctz(mask);
-            }
-        }
+        _mm256_storeu_si256((__m256i *)(void *)(ids + count), found);
+        count += (size_t)__builtin_popcount(mask);
     }
     return count;
 }
@@ -176,7 +187,7 @@ K3_AVX2 static bool select_ids(const float *logits, const float *bias, size_t ex
                                int32_t *ids)
 {
     _Alignas(32) float   scores[EXPERTS_MAX], values[CANDIDATES];
-    _Alignas(32) int32_t candidates[CANDIDATES], places[CANDIDATES];
+    _Alignas(32) int32_t candidates[CANDIDATES + 16], places[CANDIDATES];
     __m256               most[4], largest;
     float                bound;
     size_t               count;

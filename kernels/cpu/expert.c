@@ -9,9 +9,9 @@
  * a format; each row has its own, as threads take different rows. */
 typedef struct k3_expert_work {
     float    *x, *gate, *up;
+    uint16_t *spread; /* what gemm reads, where that is not the packed rows */
     uint16_t *bf16;
     uint8_t  *values, *scales;
-    uint16_t *spread;  /* what gemm reads, where that is not the packed rows */
     size_t    longest; /* of a row in the last three: so many values, a byte of scales for 8 */
     size_t    bytes;
 } k3_expert_work_t;

@@ -24,13 +24,13 @@ for isa in amx avx512_bf16 avx512 avx2 scalar; do
         usable=$usable${usable:+, }$isa
         expect "$isa.json" '.run.kernels.isa == $isa and (.cells[] | good)' --arg isa "$isa"
     else
-        cp err "$isa.err"
+        cp err "refused.$isa"
         expect_refused 2 "isa $isa is not usable on this processor"
     fi
 done
 check "auto takes the first of $usable, not $best" test "$best" = "${usable%%,*}"
 check "scalar is in $usable" test "${usable##* }" = scalar
-for file in *.err; do
+for file in refused.*; do
     [ ! -e "$file" ] || check "$file lists $usable" grep -q "which has $usable\$" "$file"
 done
 
