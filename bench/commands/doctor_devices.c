@@ -19,7 +19,7 @@ static void look_at_device(const k3_accelerator_t *a, int index, hwloc_topology_
     snprintf(subject, sizeof(subject), "%s %d", a->kind->name, index);
     if (result.code != 0) {
         k3_advise(
-            k3_find(out, "device", subject, "%s: %s", result.call, a->kind->describe(result.code)),
+            k3_find(out, "gpu", subject, "%s: %s", result.call, a->kind->describe(result.code)),
             K3_LEVEL_BAD, "the driver does not answer for it: see the kernel log");
         return;
     }
@@ -27,7 +27,7 @@ static void look_at_device(const k3_accelerator_t *a, int index, hwloc_topology_
     if (near >= 0) {
         k3_nearest_nic(topology, near, NULL, 0, nic);
     }
-    k3_find(out, "device", subject, "%s (%s), %s, %llu GiB, %u processors, %u MHz, nearest: %s",
+    k3_find(out, "gpu", subject, "%s (%s), %s, %llu GiB, %u processors, %u MHz, nearest: %s",
             info.name, info.architecture, info.bus, (unsigned long long)(info.memory_bytes >> 30),
             info.processors, info.clock_mhz, nic);
 }
@@ -52,7 +52,7 @@ static void look_at_peers(const k3_accelerator_t *a, int count, k3_findings_t *o
         }
     }
     snprintf(subject, sizeof(subject), "%s peers", a->kind->name);
-    k3_find(out, "device", subject, "%s%s",
+    k3_find(out, "gpu", subject, "%s%s",
             apart == 0 ? "all reach each other" : "not reached: ", text);
 }
 
@@ -61,7 +61,7 @@ void k3_doctor_devices(k3_findings_t *findings)
     hwloc_topology_t topology = NULL;
 
     if (k3_accelerators[0].kind == NULL) {
-        k3_find(findings, "device", "build", "for processors alone");
+        k3_find(findings, "gpu", "build", "for processors alone");
         return;
     }
     topology = k3_topology_load(NULL, NULL);
@@ -71,7 +71,7 @@ void k3_doctor_devices(k3_findings_t *findings)
         k3_device_result_t result = a->kind->count(&count);
 
         a->kind->versions(runtime, driver);
-        k3_find(findings, "device", a->kind->name, "runtime %s, driver %s, %d devices, MPI %s",
+        k3_find(findings, "gpu", a->kind->name, "runtime %s, driver %s, %d devices, MPI %s",
                 runtime, driver, result.code == 0 ? count : 0,
                 k3_mpi_reaches(a->kind->memory) ? "takes their addresses"
                                                 : "takes no addresses of theirs (--staged on)");
