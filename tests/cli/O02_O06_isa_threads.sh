@@ -7,9 +7,9 @@ cell=(--model "tiny:E=8,K=2" --backend null --tokens 2 --iters 1 --check every)
 
 # --- names ------------------------------------------------------------------------------------------
 
-launch 1 run "${cell[@]}" --isa avx3 --out no.json
+single run "${cell[@]}" --isa avx3 --out no.json
 expect_refused 2 isa "'avx3'" avx2
-launch 1 run "${cell[@]}" --isa '' --out no.json
+single run "${cell[@]}" --isa '' --out no.json
 expect_refused 2 isa
 
 # Each path is taken and recorded, or refused with the list of those that are there: the first of
@@ -19,7 +19,7 @@ expect_rc 0
 best=$(jq -r .run.kernels.isa auto.json)
 usable=
 for isa in amx avx512_bf16 avx512 avx2 scalar; do
-    launch 1 run "${cell[@]}" --isa "$isa" --out "$isa.json"
+    single run "${cell[@]}" --isa "$isa" --out "$isa.json"
     if [ "$rc" = 0 ]; then
         usable=$usable${usable:+, }$isa
         expect "$isa.json" '.run.kernels.isa == $isa and (.cells[] | good)' --arg isa "$isa"
@@ -36,7 +36,9 @@ done
 
 # --- threads ----------------------------------------------------------------------------------------
 
-for ranks in 1 2; do
+sizes=2
+long_tests && sizes="1 2"
+for ranks in $sizes; do
     launch "$ranks" run "${cell[@]}" --threads auto --out "auto$ranks.json"
     expect_rc 0
     share=$(jq '.topology.ranks[0].threads' "auto$ranks.json")
@@ -47,7 +49,7 @@ for ranks in 1 2; do
     expect_refused 2 "threads $((share + 1))" "share is $share"
 done
 for text in 0 -1 2x 99999999999 ''; do
-    launch 1 run "${cell[@]}" --threads "$text" --out no.json
+    single run "${cell[@]}" --threads "$text" --out no.json
     expect_refused 2 threads "'$text'"
 done
 expect_no_file no.json
