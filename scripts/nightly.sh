@@ -116,7 +116,12 @@ free_mb=$(df -Pm "$dir" | awk 'NR == 2 { print $4 }')
 [ "$free_mb" -ge "$least_free_mb" ] ||
     die 3 "$dir has $free_mb MB free, a night needs $least_free_mb: nothing was started, the history is as it was"
 
+# Named by the second in which it begins; one second more where another night began in it.
 night=$(date -u +%Y%m%dT%H%M%SZ)
+if [ -e "$dir/nights/$night" ]; then
+    sleep 1
+    night=$(date -u +%Y%m%dT%H%M%SZ)
+fi
 here=$dir/nights/$night
 mkdir "$here" 2>/dev/null || die 3 "$here cannot be made"
 sweep=$here/sweep

@@ -7,8 +7,7 @@
 nightly() { run_it "$source_dir/scripts/nightly.sh" --dir "$work/nights" --program "$k3bench" "$@"; }
 inodes() { find nights/history -name '*.json' -printf '%i %s %f\n' | sort; }
 
-# A night of one launch, so that the many of this test stay short; the platform's own file comes last. It takes the second
-# that tells their names apart.
+# A night of one launch, so that the many of this test stay short; the platform's own file comes last.
 printf 'model = tiny\nbackend = mooncake,null\ntokens = 4\niters = 3\nlaunches = 1\n[tp2]\ntp = 2\n' >short.ini
 
 # --- two nights ---
