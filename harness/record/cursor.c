@@ -174,11 +174,11 @@ static bool next(k3_cursor_t *c, char closing)
     return true;
 }
 
-/* A name with an escape in it is none of ours. */
+/* A name with an escape in it is none of ours, nor one with a 0 byte. */
 static int number_of(const char *const *names, const char *name, size_t length)
 {
     for (int i = 0; names[i] != NULL; i++) {
-        if (strncmp(names[i], name, length) == 0 && names[i][length] == '\0') {
+        if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) {
             return i;
         }
     }

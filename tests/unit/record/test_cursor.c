@@ -48,6 +48,22 @@ static void test_members(void **state)
     expect("{\"c\": \"\\\\\", \"a\": -1e5}", "-1e5|");
 }
 
+/* A 0 byte ends no name: neither "a" nor anything behind it. */
+static void test_zero_byte(void **state)
+{
+    static const char text[] = "{\"a\0bc\": 1, \"\0\": 2, \"b\": 3}";
+    k3_cursor_t       c = k3_cursor(text, sizeof(text) - 1);
+    uint32_t          seen = 0;
+
+    (void)state;
+    assert_true(k3_cursor_enter(&c, '{'));
+    if (k3_cursor_member(&c, names, &seen) == 1) {
+        assert_true(k3_view_is(k3_cursor_view(&c), "3"));
+        return;
+    }
+    assert_false(k3_cursor_done(&c)); /* as good: a 0 byte in a string is no JSON */
+}
+
 static void test_torn(void **state)
 {
     static const char *const torn[] = {
@@ -191,9 +207,10 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_members),   cmocka_unit_test(test_torn),
-        cmocka_unit_test(test_lists),     cmocka_unit_test(test_values),
-        cmocka_unit_test(test_any_bytes), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_members), cmocka_unit_test(test_zero_byte),
+        cmocka_unit_test(test_torn),    cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
