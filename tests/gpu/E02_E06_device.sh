@@ -23,6 +23,11 @@ expect all.json '.cells | all(.key | endswith("/emulated"))'
 check "the record is valid" python3 "$source_dir/tests/rules/check_schema.py" \
     "$source_dir/results/schema/k3bench.result.1.schema.json" all.json
 
+# Alone there is no lane to test for its order.
+launch 1 run "${small[@]}" --backend "none,$slabs" --out lone.json
+expect_rc 0
+expect_good lone.json 3
+
 # --- four ranks over TCP: groups, an empty rank, bf16 rows, the shared expert beside the dispatch --------------
 UCX_TLS=tcp,self launch 4 run "${small[@]}" --share-device on --backend none,deepep:ll --dp 2 --dispatch-dtype bf16 \
     --tokens-skew one-empty --shared-overlap on --out four.json
