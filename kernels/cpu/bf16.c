@@ -60,20 +60,19 @@ static bool by_bf16(const k3_expert_shape_t *shape, const k3_recipe_t *recipe, s
            holds(recipe->middle);
 }
 
+/* All that the two units do alike. */
+#define BF16_OPS(product)                                                                          \
+    {                                                                                              \
+        .encode = k3_avx2_encode, .decode = k3_avx2_decode, .pack = pad, .spread = k3_bf16_spread, \
+        .gemm = (product), .round = k3_avx2_round, .activate = k3_avx2_activate_f32,               \
+    }
+
 static void amx_expert_mlp(const k3_expert_shape_t *shape, const k3_recipe_t *recipe,
                            const k3_expert_weights_t *weights, size_t n, k3_format_t format,
                            const void *const *rows, const void *const *scales,
                            const float *row_weights, uint16_t *const *out, void *work)
 {
-    static const k3_expert_ops_t ops = {
-        .encode = k3_avx2_encode,
-        .decode = k3_avx2_decode,
-        .pack = pad,
-        .spread = k3_bf16_spread,
-        .gemm = k3_amx_gemm,
-        .round = k3_avx2_round,
-        .activate = k3_avx2_activate_f32,
-    };
+    static const k3_expert_ops_t ops = BF16_OPS(k3_amx_gemm);
 
     k3_expert_run(by_bf16(shape, recipe, n) ? &ops : &k3_avx512_ops, shape, recipe, weights, n,
                   format, rows, scales, row_weights, out, work);
@@ -84,15 +83,7 @@ static void avx512_bf16_expert_mlp(const k3_expert_shape_t *shape, const k3_reci
                                    const void *const *rows, const void *const *scales,
                                    const float *row_weights, uint16_t *const *out, void *work)
 {
-    static const k3_expert_ops_t ops = {
-        .encode = k3_avx2_encode,
-        .decode = k3_avx2_decode,
-        .pack = pad,
-        .spread = k3_bf16_spread,
-        .gemm = k3_avx512_bf16_gemm,
-        .round = k3_avx2_round,
-        .activate = k3_avx2_activate_f32,
-    };
+    static const k3_expert_ops_t ops = BF16_OPS(k3_avx512_bf16_gemm);
 
     k3_expert_run(by_bf16(shape, recipe, n) ? &ops : &k3_avx512_ops, shape, recipe, weights, n,
                   format, rows, scales, row_weights, out, work);
