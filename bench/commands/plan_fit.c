@@ -117,9 +117,9 @@ k3_status_t k3_plan_sort(json_t *cells, const k3_refusals_t *refused, k3_error_t
 
         least = gb < least ? gb : least;
     }
-    return k3_fail(
-        err, K3_ERR_UNSUPPORTED,
-        "fit: no layout fits: the smallest needs %.1f GB of weights and buffers a rank, the "
-        "machine has %.1f GB",
-        least, json_number_value(json_object_get(device, "device_bytes")) * 1e-9);
+    return k3_fail(err, K3_ERR_UNSUPPORTED,
+                   "fit: no layout fits: the smallest needs %.1f GB of weights and buffers a rank, "
+                   "a device of "
+                   "the machine has %.1f GB; more ranks (--ranks) share the experts",
+                   least, json_number_value(json_object_get(device, "device_bytes")) * 1e-9);
 }

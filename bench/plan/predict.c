@@ -313,10 +313,13 @@ static void set_range(k3_prediction_phase_t *p)
 }
 
 /* Phases that follow each other, added to what the total already holds; its largest term is the largest of
- * all. */
+ * all, its limit's reason that of the part with the largest limit; with a part whose limit nobody knows it has
+ * none. */
 static void add_phases(k3_prediction_t *out, k3_predicted_phase_t total, unsigned parts)
 {
     k3_prediction_phase_t *p = &out->phase[total];
+    double                 most = 0;
+    bool                   limited = true;
 
     p->known = true;
     for (int i = 0; i < K3_PREDICT_REGION; i++) {
@@ -328,12 +331,17 @@ static void add_phases(k3_prediction_t *out, k3_predicted_phase_t total, unsigne
         p->known = p->known && part->known;
         p->us += part->us;
         p->limit_us += part->limit_us;
+        limited = limited && (part->limit_us > 0 || part->us <= 0);
+        if (part->limit_us > most) {
+            most = part->limit_us;
+            p->limit_by = part->limit_by;
+        }
         for (int t = 0; t < K3_TERM_COUNT; t++) {
             p->term[t] += part->term[t];
         }
     }
     p->bound = largest_of(p->term);
-    p->limit_by = p->bound;
+    p->limit_us = limited ? p->limit_us : 0;
 }
 
 static void note_missing(const model_t *m)

@@ -114,13 +114,18 @@ void k3_waits_of(const json_t *cell, k3_waits_t *w)
 const json_t *k3_lanes_slowest(const k3_lanes_t *l)
 {
     const json_t *worst = NULL, *row;
+    bool          worst_is_self = true;
     size_t        i;
 
     json_array_foreach(l->rows, i, row)
     {
-        if (worst == NULL ||
-            k3_field_number(row, l->busy_us) > k3_field_number(worst, l->busy_us)) {
+        bool self = k3_field_int(row, l->src) == k3_field_int(row, l->dst);
+
+        if (worst == NULL || self < worst_is_self ||
+            (self == worst_is_self &&
+             k3_field_number(row, l->busy_us) > k3_field_number(worst, l->busy_us))) {
             worst = row;
+            worst_is_self = self;
         }
     }
     return worst;

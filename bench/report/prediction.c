@@ -158,14 +158,20 @@ static void print_bounds(const json_t *prediction, FILE *out)
     for (size_t i = 0; i < json_array_size(phases); i++) {
         const json_t *p = json_array_get(phases, i);
 
-        fprintf(out, "  %-11s %10.1f us (%.1f to %.1f), bound by: %s; limit %.1f us by %s\n",
+        double limit = json_number_value(json_object_get(p, "limit_us"));
+
+        fprintf(out, "  %-11s %10.1f us (%.1f to %.1f), bound by: %s; ",
                 json_string_value(json_object_get(p, "name")),
                 json_number_value(json_object_get(p, "us")),
                 json_number_value(json_object_get(p, "low")),
                 json_number_value(json_object_get(p, "high")),
-                json_string_value(json_object_get(p, "bound_by")),
-                json_number_value(json_object_get(p, "limit_us")),
-                json_string_value(json_object_get(p, "limited_by")));
+                json_string_value(json_object_get(p, "bound_by")));
+        if (limit > 0) {
+            fprintf(out, "limit %.1f us by %s\n", limit,
+                    json_string_value(json_object_get(p, "limited_by")));
+        } else {
+            fprintf(out, "no limit is known\n");
+        }
     }
 }
 

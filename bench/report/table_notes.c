@@ -1,5 +1,6 @@
 #include "bench/report/table_notes.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -44,6 +45,20 @@ __attribute__((format(printf, 2, 3))) static void note(notes_t *n, const char *f
     n->at += fprintf(n->out, "%s%s", n->at > NOTE_INDENT ? "; " : "", text);
 }
 
+/* The mean busy time of a lane may be that of one message which the scheduler held up: then it says
+ * nothing about the lane. */
+static void note_one_message(notes_t *n, const json_t *cell, const k3_lanes_t *lanes,
+                             const json_t *lane)
+{
+    const json_t *phase = k3_cell_phase(cell, k3_field_text(lane, lanes->phase));
+    double        all = k3_field_number(lane, lanes->busy_us) * (double)k3_get_int(phase, "n");
+    double        most = json_number_value(k3_field(lane, lanes->max_us));
+
+    if (all > 0 && most > all / 2) {
+        note(n, "%.0f %% of its busy time one message", 100 * fmin(most / all, 1));
+    }
+}
+
 static void note_slowest(notes_t *n, const json_t *cell)
 {
     const json_t *worst;
@@ -61,11 +76,12 @@ static void note_slowest(notes_t *n, const json_t *cell)
         snprintf(spread, sizeof(spread), ", p50 %.2f p99 %.2f us",
                  k3_field_number(worst, lanes.p50_us), k3_field_number(worst, lanes.p99_us));
     }
-    note(n, "slowest QP: %s %lld->%lld QP %lld (%s), busy %.1f us with %lld messages%s",
+    note(n, "slowest QP: %s %lld->%lld QP %lld (%s), mean busy %.1f us with %lld messages%s",
          k3_field_text(worst, lanes.phase), k3_field_int(worst, lanes.src),
          k3_field_int(worst, lanes.dst), k3_field_int(worst, lanes.qp),
          k3_field_text(worst, lanes.lane), k3_field_number(worst, lanes.busy_us),
          k3_field_int(worst, lanes.messages), spread);
+    note_one_message(n, cell, &lanes, worst);
 }
 
 /* What may differ between the lines of a table without a column of its own. */

@@ -108,7 +108,13 @@ k3_status_t k3_history_open(const char *folder, double seconds, k3_history_t **h
     k3_history_t *h = NULL;
 
     *history_p = NULL;
-    if (stat(folder, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
+    if (stat(folder, &facts) != 0) {
+        return k3_fail(
+            err, K3_ERR_IO,
+            "history %.300s: %s; it is a folder of records, one file a launch (mkdir it)", folder,
+            strerror(errno));
+    }
+    if (!S_ISDIR(facts.st_mode)) {
         return k3_fail(err, K3_ERR_IO, "history %.300s: it is no folder", folder);
     }
     if (k3_alloc("history", 1, sizeof(*h), &h, err) != K3_OK) {

@@ -253,7 +253,7 @@ exec 9>&-
 single gate same0.json
 expect_refused 2 'history'
 single gate --history nowhere same0.json
-expect_refused 3 'nowhere' 'no folder'
+expect_refused 3 'nowhere' 'mkdir it'
 gate
 expect_refused 2 'no record'
 gate same0.json same0.json

@@ -27,7 +27,7 @@ write_all() { # NAME RECORD...
 }
 
 # Cells with queue pairs, with a timeline, without a dispatch, refused; another launch of another world.
-launch 4 run --model tiny:E=16,K=4 --backend "$slabs,mpi,pplx,none" --nodes-as 2 --tokens 8,16 --iters 5 --out a.json
+launch 4 run --model tiny:E=16,K=4 --backend "$slabs,mpi,pplx,none" --nodes-as 2 --tokens 8,16 --iters 8 --out a.json
 expect_rc 0
 launch 2 run --model tiny:E=16,K=4 --backend mooncake,null --component region,dispatch --iters 7 --out b.json
 expect_rc 0
