@@ -151,6 +151,9 @@ static void print_bytes(const json_t *object, const char *name, FILE *out)
                                    : "none");
 }
 
+/* More are a table to compare, and too long to read. */
+enum { BOUNDS_OF_CELLS = 4 };
+
 static void print_bounds(const json_t *prediction, FILE *out)
 {
     const json_t *phases = json_object_get(prediction, "phases");
@@ -216,8 +219,7 @@ static void print_simulation(const json_t *list, FILE *out)
 
 void k3_table_prediction(const json_t *cells, FILE *out)
 {
-    const json_t *first = NULL;
-    size_t        shown = 0;
+    size_t shown = 0;
 
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *cell = json_array_get(cells, i);
@@ -227,7 +229,6 @@ void k3_table_prediction(const json_t *cells, FILE *out)
             continue;
         }
         if (shown++ == 0) {
-            first = prediction;
             fprintf(out,
                     "\non %s, predicted us, one MoE layer; weights of all its layers, GB of a "
                     "rank\n%-19s %-12s %6s %8s %8s %8s %8s %8s %8s %9s %9s %9s\n",
@@ -241,9 +242,13 @@ void k3_table_prediction(const json_t *cells, FILE *out)
             fprintf(out, "  no times: %s\n",
                     json_string_value(json_object_get(prediction, "reason")));
         }
+        if (json_array_size(cells) <= BOUNDS_OF_CELLS) {
+            print_bounds(prediction, out);
+        }
     }
-    if (shown == 1) {
-        print_bounds(first, out);
+    if (json_array_size(cells) > BOUNDS_OF_CELLS && shown > 0) {
+        fprintf(out, "terms and limits of each phase: with %d cells at most, or in --json FILE\n",
+                BOUNDS_OF_CELLS);
     }
     if (shown > 0) {
         fprintf(out,
