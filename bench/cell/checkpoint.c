@@ -11,6 +11,7 @@
 #include "harness/base/digest.h"
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
+#include "harness/base/text.h"
 
 const char k3_checkpoint_prefix[] = K3_CHECKPOINT_LAYERS "%u." K3_CHECKPOINT_BLOCK;
 
@@ -161,14 +162,14 @@ static k3_status_t check_need(const k3_checkpoint_t *c, const k3_model_t *model,
                               const k3_checkpoint_need_t *need, const k3_safetensor_t *t,
                               uint32_t expert, k3_error_t *err)
 {
-    char name[160], want[K3_SAFETENSORS_SHAPE], got[K3_SAFETENSORS_SHAPE];
-    int  used = snprintf(name, sizeof(name), k3_checkpoint_prefix, c->files.layer);
-    bool same = t != NULL && strcmp(t->type, need->type) == 0 && t->dims == need->dims;
+    char   name[160], want[K3_SAFETENSORS_SHAPE], got[K3_SAFETENSORS_SHAPE];
+    size_t used = k3_append(name, sizeof(name), 0, k3_checkpoint_prefix, c->files.layer);
+    bool   same = t != NULL && strcmp(t->type, need->type) == 0 && t->dims == need->dims;
 
     if (need->of_each_expert) {
-        used += snprintf(name + used, sizeof(name) - (size_t)used, "experts.%u.", expert);
+        used = k3_append(name, sizeof(name), used, "experts.%u.", expert);
     }
-    snprintf(name + used, sizeof(name) - (size_t)used, "%s", need->suffix);
+    k3_append(name, sizeof(name), used, "%s", need->suffix);
     for (unsigned d = 0; same && d < need->dims; d++) {
         same = t->shape[d] == need->shape[d];
     }

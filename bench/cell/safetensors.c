@@ -9,6 +9,7 @@
 
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
+#include "harness/base/text.h"
 
 /* The format's own bound of a header. */
 enum { HEADER_MAX = 100 * 1000 * 1000, PREFIX = 8 };
@@ -337,12 +338,12 @@ const k3_safetensor_t *k3_safetensors_find(const k3_safetensors_t *file, const c
 
 const char *k3_safetensors_shape(const char *type, unsigned dims, const uint64_t *shape, char *text)
 {
-    size_t used = (size_t)snprintf(text, K3_SAFETENSORS_SHAPE, "%s [", type);
+    size_t used = k3_append(text, K3_SAFETENSORS_SHAPE, 0, "%s [", type);
 
     for (unsigned d = 0; d < dims; d++) {
-        used += (size_t)snprintf(text + used, K3_SAFETENSORS_SHAPE - used, "%s%" PRIu64,
-                                 d > 0 ? ", " : "", shape[d]);
+        used =
+            k3_append(text, K3_SAFETENSORS_SHAPE, used, "%s%" PRIu64, d > 0 ? ", " : "", shape[d]);
     }
-    snprintf(text + used, K3_SAFETENSORS_SHAPE - used, "]");
+    k3_append(text, K3_SAFETENSORS_SHAPE, used, "]");
     return text;
 }

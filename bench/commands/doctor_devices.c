@@ -5,6 +5,7 @@
 
 #include "bench/commands/accelerators.h"
 #include "bench/commands/doctor.h"
+#include "harness/base/text.h"
 #include "harness/mpi/devices.h"
 #include "harness/mpi/placement.h"
 
@@ -35,7 +36,8 @@ static void look_at_device(const k3_accelerator_t *a, int index, hwloc_topology_
 static void look_at_peers(const k3_accelerator_t *a, int count, k3_findings_t *out)
 {
     char     text[K3_FINDING_TEXT] = "", subject[32];
-    unsigned used = 0, apart = 0;
+    size_t   used = 0;
+    unsigned apart = 0;
 
     for (int from = 0; from < count; from++) {
         for (int to = 0; to < count; to++) {
@@ -46,8 +48,8 @@ static void look_at_peers(const k3_accelerator_t *a, int count, k3_findings_t *o
             }
             apart++;
             if (used + 16 < sizeof(text)) {
-                used += (unsigned)snprintf(text + used, sizeof(text) - used, "%s%d->%d",
-                                           used > 0 ? ", " : "", from, to);
+                used =
+                    k3_append(text, sizeof(text), used, "%s%d->%d", used > 0 ? ", " : "", from, to);
             }
         }
     }

@@ -11,6 +11,7 @@
 #include "bench/profiles/profile.h"
 #include "bench/profiles/runner.h"
 #include "bench/report/table.h"
+#include "harness/base/text.h"
 
 static const char *formats_text(unsigned formats, char *text, size_t size)
 {
@@ -19,8 +20,7 @@ static const char *formats_text(unsigned formats, char *text, size_t size)
     text[0] = '\0';
     for (unsigned f = 0; f < K3_FORMAT_COUNT; f++) {
         if ((formats & K3_BIT(f)) != 0) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "," : "",
-                                     k3_format_names[f]);
+            used = k3_append(text, size, used, "%s%s", used > 0 ? "," : "", k3_format_names[f]);
         }
     }
     return text;
@@ -315,8 +315,7 @@ static const char *joined(unsigned bits, unsigned count, const char *(*name)(uns
     snprintf(text, size, "%s", bits == 0 ? "(its own kernel)" : "");
     for (unsigned i = 0; i < count; i++) {
         if ((bits & K3_BIT(i)) != 0) {
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "," : "", name(i));
+            used = k3_append(text, size, used, "%s%s", used > 0 ? "," : "", name(i));
         }
     }
     return text;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/plan/predict_internal.h"
+#include "harness/base/text.h"
 
 const char *const k3_term_names[] = {
     "fixed cost", "latency", "issue of messages", "one queue pair", "scale-up link",
@@ -358,8 +359,8 @@ static void note_missing(const model_t *m)
     }
     for (int i = 0; i < 2; i++) {
         if (wire[i] > 0 && m->f[needed[i]] <= 0 && used < sizeof(m->out->missing)) {
-            used += (size_t)snprintf(m->out->missing + used, sizeof(m->out->missing) - used, "%s%s",
-                                     used > 0 ? ", " : "", k3_figure_name(needed[i]));
+            used = k3_append(m->out->missing, sizeof(m->out->missing), used, "%s%s",
+                             used > 0 ? ", " : "", k3_figure_name(needed[i]));
         }
     }
 }

@@ -4,6 +4,7 @@
 
 #include "bench/profiles/profile.h"
 #include "harness/base/arith.h"
+#include "harness/base/text.h"
 
 enum { LIST_TEXT = 160 };
 
@@ -177,9 +178,7 @@ static bool outside(const uint32_t *list, unsigned max, uint32_t value, char tex
 
     text[0] = '\0';
     for (unsigned i = 0; i < max && list[i] != 0; i++) {
-        int wrote = snprintf(text + used, LIST_TEXT - used, "%s%u", i > 0 ? ", " : "", list[i]);
-
-        used += wrote > 0 && (size_t)wrote < LIST_TEXT - used ? (size_t)wrote : 0;
+        used = k3_append(text, LIST_TEXT, used, "%s%u", i > 0 ? ", " : "", list[i]);
         found = found || list[i] == value;
     }
     return !found;
@@ -314,10 +313,8 @@ static k3_status_t check_format(const k3_profile_t *p, const char *direction, un
     }
     for (unsigned i = 0; i < K3_FORMAT_COUNT; i++) {
         if ((allowed & K3_BIT(i)) != 0) {
-            int wrote = snprintf(text + used, LIST_TEXT - used, "%s%s", used > 0 ? ", " : "",
-                                 k3_format_names[i]);
-
-            used += wrote > 0 && (size_t)wrote < LIST_TEXT - used ? (size_t)wrote : 0;
+            used =
+                k3_append(text, LIST_TEXT, used, "%s%s", used > 0 ? ", " : "", k3_format_names[i]);
         }
     }
     return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: %s format %s is not one of its formats %s",
@@ -346,10 +343,8 @@ static k3_status_t check_weights(const k3_profile_t *p, const k3_limit_facts_t *
     }
     for (unsigned i = 0; i < K3_WEIGHT_FORMAT_COUNT; i++) {
         if ((allowed & K3_BIT(i)) != 0) {
-            int wrote = snprintf(text + used, LIST_TEXT - used, "%s%s", used > 0 ? ", " : "",
-                                 k3_weight_format_names[i]);
-
-            used += wrote > 0 && (size_t)wrote < LIST_TEXT - used ? (size_t)wrote : 0;
+            used = k3_append(text, LIST_TEXT, used, "%s%s", used > 0 ? ", " : "",
+                             k3_weight_format_names[i]);
         }
     }
     return refuse(p, f, err, "upstream's gate takes experts in %s only, not in %s", text,

@@ -4,6 +4,7 @@
 #include "bench/profiles/profile.h"
 #include "bench/profiles/rows.h"
 #include "harness/base/options.h"
+#include "harness/base/text.h"
 
 static const k3_rows_t *const families[] = {
     &k3_rows_slab, &k3_rows_ranks, &k3_rows_rails, &k3_rows_fused, &k3_rows_base,
@@ -48,10 +49,7 @@ static unsigned rows_of_backend(const char *name, size_t length, const k3_profil
             continue;
         }
 
-        int wrote =
-            snprintf(text + used, MODES_TEXT - used, "%s%s", count > 0 ? ", " : "", p->name);
-
-        used += wrote > 0 && (size_t)wrote < MODES_TEXT - used ? (size_t)wrote : 0;
+        used = k3_append(text, MODES_TEXT, used, "%s%s", count > 0 ? ", " : "", p->name);
         *profile_p = p;
         count++;
     }

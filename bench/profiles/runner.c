@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/base/options.h"
+#include "harness/base/text.h"
 
 #define STANDARD          K3_BIT(K3_DISPATCH_STANDARD)
 #define DEEPEP_V1_LAYOUTS (K3_BIT(K3_DISPATCH_DEEPEP_NORMAL) | K3_BIT(K3_DISPATCH_DEEPEP_LL))
@@ -163,10 +164,7 @@ static const char *bits_text(unsigned bits, unsigned count, const char *(*name)(
     text[0] = '\0';
     for (unsigned i = 0; i < count; i++) {
         if ((bits & K3_BIT(i)) != 0) {
-            int wrote =
-                snprintf(text + used, NAMES_TEXT - used, "%s%s", used > 0 ? ", " : "", name(i));
-
-            used += wrote > 0 && (size_t)wrote < NAMES_TEXT - used ? (size_t)wrote : 0;
+            used = k3_append(text, NAMES_TEXT, used, "%s%s", used > 0 ? ", " : "", name(i));
         }
     }
     return text;

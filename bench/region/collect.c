@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/base/memory.h"
+#include "harness/base/text.h"
 
 /* --- phases ---------------------------------------------------------------------------------- */
 
@@ -341,8 +342,8 @@ static void describe_transports(const k3_region_t *r, k3_qps_t *qps, k3_measurem
 
         if (strstr(out->transport, name) == NULL &&
             used + strlen(name) + 3 < sizeof(out->transport)) {
-            used += (size_t)snprintf(out->transport + used, sizeof(out->transport) - used, "%s%s",
-                                     used > 0 ? ", " : "", name);
+            used = k3_append(out->transport, sizeof(out->transport), used, "%s%s",
+                             used > 0 ? ", " : "", name);
         }
     }
 }

@@ -13,6 +13,7 @@
 #include "bench/region/dump_internal.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
+#include "harness/base/text.h"
 
 /* --- what arrives at the experts ------------------------------------------------------------- */
 
@@ -166,11 +167,11 @@ k3_status_t k3_dump_array(k3_dump_t *d, const char *name, k3_npy_type_t type, un
     static const char *const types[] = {
         [K3_NPY_I32] = "int32", [K3_NPY_I64] = "int64", [K3_NPY_F32] = "float32",
         [K3_NPY_U8] = "uint8",  [K3_NPY_U16] = "bf16",  [K3_NPY_F16] = "float16"};
-    char path[sizeof(d->folder) + 64], text[96] = "";
-    int  used = 0;
+    char   path[sizeof(d->folder) + 64], text[96] = "";
+    size_t used = 0;
 
     for (unsigned i = 0; i < dims; i++) {
-        used += snprintf(text + used, sizeof(text) - (size_t)used, "%s%llu", i > 0 ? ", " : "",
+        used = k3_append(text, sizeof(text), used, "%s%llu", i > 0 ? ", " : "",
                          (unsigned long long)shape[i]);
     }
     snprintf(d->line[d->files++], K3_DUMP_LINE, "| %s.npy | [%s] | %s | %s |", name, text,

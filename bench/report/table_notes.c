@@ -9,6 +9,7 @@
 #include "bench/report/fields.h"
 #include "bench/report/limits.h"
 #include "bench/report/table_columns.h"
+#include "harness/base/text.h"
 
 /* Statements about one cell below its name, on as many lines as they need. */
 typedef struct notes {
@@ -118,8 +119,8 @@ static void note_imbalance(notes_t *n, const json_t *cell)
         const json_t *value = json_object_get(imbalance, parts[i][0]);
 
         if (json_is_number(value)) {
-            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s %.2f",
-                                     used > 0 ? "," : "", parts[i][1], json_number_value(value));
+            used = k3_append(text, sizeof(text), used, "%s %s %.2f", used > 0 ? "," : "",
+                             parts[i][1], json_number_value(value));
         }
     }
     note(n, "imbalance (max/mean):%s", used > 0 ? text : " none");

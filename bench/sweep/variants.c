@@ -10,6 +10,7 @@
 #include "bench/sweep/variants_internal.h"
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
+#include "harness/base/text.h"
 
 enum { VARIANTS_MAX = 10000, REFUSALS_MAX = 10000 };
 
@@ -98,16 +99,15 @@ static double guess_of(const k3_variant_t *variant)
 static void make_label(const expansion_t *x, char text[K3_VARIANT_LABEL_MAX])
 {
     static const char *const sizes[] = {"tp", "dp", "cp", "ep", NULL};
-    int                      used;
+    size_t                   used;
 
-    used = snprintf(text, K3_VARIANT_LABEL_MAX, "%s%s%.48s", x->section,
-                    x->section[0] != '\0' ? " " : "", k3_value_named(x, "model"));
+    used = k3_append(text, K3_VARIANT_LABEL_MAX, 0, "%s%s%.48s", x->section,
+                     x->section[0] != '\0' ? " " : "", k3_value_named(x, "model"));
     for (int i = 0; sizes[i] != NULL; i++) {
         const char *value = k3_value_named(x, sizes[i]);
 
         if (value != NULL && (i == 0 || strcmp(value, "1") != 0)) {
-            used += snprintf(text + used, K3_VARIANT_LABEL_MAX - (size_t)used, " %s%.10s", sizes[i],
-                             value);
+            used = k3_append(text, K3_VARIANT_LABEL_MAX, used, " %s%.10s", sizes[i], value);
         }
     }
 }

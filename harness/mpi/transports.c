@@ -1,4 +1,5 @@
 #include "harness/mpi/transports.h"
+#include "harness/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +88,7 @@ k3_status_t k3_transports_memory(char *text, unsigned size, k3_error_t *err)
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_context_h      context;
     ucs_status_t       status = ucp_init(&params, NULL, &context);
-    unsigned           used = 0;
+    size_t             used = 0;
 
     text[0] = '\0';
     if (status != UCS_OK) {
@@ -96,8 +97,8 @@ k3_status_t k3_transports_memory(char *text, unsigned size, k3_error_t *err)
     if (ucp_context_query(context, &attr) == UCS_OK) {
         for (int t = 0; t < UCS_MEMORY_TYPE_LAST && used < size; t++) {
             if ((attr.memory_types & UCS_BIT(t)) != 0) {
-                used += (unsigned)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "",
-                                           ucs_memory_type_names[t]);
+                used = k3_append(text, size, used, "%s%s", used > 0 ? ", " : "",
+                                 ucs_memory_type_names[t]);
             }
         }
     }
