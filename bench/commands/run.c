@@ -10,6 +10,7 @@
 #include "bench/commands/device.h"
 #include "bench/commands/fault.h"
 #include "bench/commands/launch.h"
+#include "bench/commands/measuring.h"
 #include "bench/commands/partial.h"
 #include "bench/commands/sources.h"
 #include "bench/plan/requests.h"
@@ -20,7 +21,6 @@
 #include "bench/report/record.h"
 #include "bench/report/table.h"
 #include "harness/base/log.h"
-#include "harness/base/terminal.h"
 #include "harness/mpi/watchdog.h"
 #include "harness/record/document.h"
 #include "kernels/threads.h"
@@ -29,31 +29,27 @@
 #define START_SECONDS 20.0
 
 typedef struct run {
-    k3_world_t           world;
-    k3_options_t        *options;
-    k3_requests_t        requests;
-    k3_sources_t         sources;
-    k3_region_options_t  region;
-    k3_device_plan_t     device;
-    k3_measure_options_t measure;
-    k3_weights_t         weights; /* of the last cell */
-    k3_fabric_t         *fabric;
-    k3_sync_t           *sync;
-    size_t               start;  /* of iterations, as asked: auto, round, barrier */
-    uint64_t             rotate; /* cells that are executed after all others */
-    k3_place_t          *places; /* rank 0 */
-    k3_launch_parts_t    launch;
-    k3_rollcall_t       *roll;
-    k3_output_format_t   format;      /* of what is printed */
-    bool                 alone;       /* one cell: its refusal ends the command */
-    bool                 rdma;        /* queue pairs between nodes must be carried by RDMA */
-    bool                 wrong;       /* a cell failed */
-    k3_machine_file_t    machine;     /* rank 0: what phases are held against */
-    bool                 has_machine; /* rank 0 */
-    char                 run_id[17], started[21], out[256];
-    double               timeout;
-    int                  argc; /* of the command, before MPI saw them */
-    char               **argv;
+    k3_world_t          world;
+    k3_options_t       *options;
+    k3_requests_t       requests;
+    k3_sources_t        sources;
+    k3_region_options_t region;
+    k3_device_plan_t    device;
+    k3_measuring_t      measuring;
+    k3_weights_t        weights; /* of the last cell */
+    k3_fabric_t        *fabric;
+    k3_sync_t          *sync;
+    k3_place_t         *places; /* rank 0 */
+    k3_launch_parts_t   launch;
+    k3_rollcall_t      *roll;
+    bool                alone;       /* one cell: its refusal ends the command */
+    bool                rdma;        /* queue pairs between nodes must be carried by RDMA */
+    bool                wrong;       /* a cell failed */
+    k3_machine_file_t   machine;     /* rank 0: what phases are held against */
+    bool                has_machine; /* rank 0 */
+    char                run_id[17], started[21], out[256];
+    int                 argc; /* of the command, before MPI saw them */
+    char              **argv;
 } run_t;
 
 /* --- options --------------------------------------------------------------------------------- */
@@ -66,39 +62,6 @@ static k3_status_t parse_switch(const run_t *run, const char *name, bool *on, k3
     k3_parse_name(name, k3_options_get(run->options, name), names, &index, err);
     *on = index == 1;
     return err->status;
-}
-
-static k3_status_t parse_measure(run_t *run, k3_error_t *err)
-{
-    const char              *iters = k3_options_get(run->options, "iters");
-    static const char *const starts[] = {"auto", "round", "barrier", NULL};
-    size_t                   check, progress, format;
-    static const char *const progress_names[] = {"auto", "off", NULL};
-
-    if (k3_parse_name("check", k3_options_get(run->options, "check"), k3_check_mode_names, &check,
-                      err) != K3_OK ||
-        k3_parse_name("progress", k3_options_get(run->options, "progress"), progress_names,
-                      &progress, err) != K3_OK ||
-        k3_parse_name("format", k3_options_get(run->options, "format"), k3_output_format_names,
-                      &format, err) != K3_OK ||
-        k3_parse_u64("rotate", k3_options_get(run->options, "rotate"), 0, UINT32_MAX, &run->rotate,
-                     err) != K3_OK ||
-        k3_parse_name("sync", k3_options_get(run->options, "sync"), starts, &run->start, err) !=
-            K3_OK ||
-        (iters != NULL &&
-         k3_parse_u64("iters", iters, 1, 1u << 20, &run->measure.iters, err) != K3_OK) ||
-        k3_parse_double("ci-target", k3_options_get(run->options, "ci-target"), 0.01, 100.0,
-                        &run->measure.ci_target, err) != K3_OK ||
-        k3_parse_double("max-seconds", k3_options_get(run->options, "max-seconds"), 0.001, 86400.0,
-                        &run->measure.max_seconds, err) != K3_OK ||
-        k3_parse_double("timeout", k3_options_get(run->options, "timeout"), 1.0, 86400.0,
-                        &run->timeout, err) != K3_OK) {
-        return err->status;
-    }
-    run->measure.check = (k3_check_mode_t)check;
-    run->measure.progress.shown = progress == 0 && k3_terminal_watched();
-    run->format = (k3_output_format_t)format;
-    return K3_OK;
 }
 
 static bool host_has_rdma(void)
@@ -141,7 +104,7 @@ static k3_status_t parse_region(run_t *run, k3_error_t *err)
                                           &run->region.call_timeout, err) != K3_OK)) {
         return err->status;
     }
-    run->measure.accounting = run->region.accounting;
+    run->measuring.options.accounting = run->region.accounting;
     run->region.order_rounds = 64;
     run->region.weights = &run->weights;
     return K3_OK;
@@ -152,7 +115,7 @@ static k3_status_t parse_dump(run_t *run, k3_error_t *err)
 {
     const char *dump = k3_options_get(run->options, "dump");
 
-    run->measure.dump = dump;
+    run->measuring.options.dump = dump;
     if (dump == NULL) {
         return K3_OK;
     }
@@ -163,10 +126,10 @@ static k3_status_t parse_dump(run_t *run, k3_error_t *err)
     if (run->requests.count > 1) {
         return k3_fail(err, K3_ERR_USAGE, "dump: %zu cells, a dump is of one", run->requests.count);
     }
-    if (run->measure.check == K3_CHECK_OFF || run->region.fault.dead_count > 0) {
-        return k3_fail(err, K3_ERR_USAGE,
-                       "dump: %s (a dump holds all rows, checked: --check ends or every)",
-                       run->measure.check == K3_CHECK_OFF ? "--check off" : "ranks are to die");
+    if (run->measuring.options.check == K3_CHECK_OFF || run->region.fault.dead_count > 0) {
+        return k3_fail(
+            err, K3_ERR_USAGE, "dump: %s (a dump holds all rows, checked: --check ends or every)",
+            run->measuring.options.check == K3_CHECK_OFF ? "--check off" : "ranks are to die");
     }
     return K3_OK;
 }
@@ -179,9 +142,9 @@ static k3_status_t choose_out(run_t *run, k3_error_t *err)
 
     k3_run_id(run->run_id);
     k3_utc_now(run->started);
-    if (out != NULL && strcmp(out, "-") == 0 && run->format != K3_OUTPUT_TEXT) {
+    if (out != NULL && strcmp(out, "-") == 0 && run->measuring.format != K3_OUTPUT_TEXT) {
         return k3_fail(err, K3_ERR_USAGE, "out -, format %s: both write to standard output",
-                       k3_output_format_names[run->format]);
+                       k3_output_format_names[run->measuring.format]);
     }
     if (out != NULL && out[0] == '\0') {
         return k3_fail(err, K3_ERR_USAGE, "out: the text is empty");
@@ -235,8 +198,8 @@ static k3_status_t prepare(run_t *run, k3_error_t *err)
     }
     base.checkpoint = run->sources.checkpoint;
     base.hidden = run->sources.hidden;
-    if (parse_measure(run, err) == K3_OK && parse_region(run, err) == K3_OK &&
-        parse_transport(run, err) == K3_OK &&
+    if (k3_measuring_choose(run->options, &run->measuring, err) == K3_OK &&
+        parse_region(run, err) == K3_OK && parse_transport(run, err) == K3_OK &&
         k3_requests_create(run->options, &base, &run->requests, err) == K3_OK &&
         parse_dump(run, err) == K3_OK && run->world.rank == 0 &&
         choose_machine(run, err) == K3_OK) {
@@ -383,7 +346,7 @@ static void record_cell(run_t *run, const k3_cell_t *cell, const k3_work_t *work
         run->wrong = true;
     } else {
         if (run->world.rank == 0) {
-            k3_record_measured(object, cell, work, m, &run->measure);
+            k3_record_measured(object, cell, work, m, &run->measuring.options);
             record_limits(run, cell, object);
         }
         judge(run, object, m);
@@ -416,7 +379,7 @@ static k3_status_t execute_cell(run_t *run, const k3_cell_t *cell, const k3_work
         return err->status;
     }
     if (check_transport(run, &region, err) == K3_OK &&
-        k3_measure(&region, &run->measure, &m, err) == K3_OK) {
+        k3_measure(&region, &run->measuring.options, &m, err) == K3_OK) {
         record_cell(run, cell, work, &m);
         k3_measurement_free(&m);
     }
@@ -434,8 +397,8 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
     if (check_fault(run, cell, err) != K3_OK ||
-        (run->measure.dump != NULL &&
-         k3_dump_check(cell, &run->world, run->measure.dump, err) != K3_OK)) {
+        (run->measuring.options.dump != NULL &&
+         k3_dump_check(cell, &run->world, run->measuring.options.dump, err) != K3_OK)) {
         return err->status;
     }
     *refused = k3_region_check_device(cell, run->region.device, err) != K3_OK ||
@@ -448,9 +411,9 @@ static k3_status_t measure_cell(run_t *run, const k3_cell_t *cell, bool *refused
     }
     if (err->status == K3_OK) {
         /* A call may lawfully take its own limit, in dispatch and in combine. */
-        k3_watchdog_limit(run->timeout + 2.0 * k3_region_limit(cell, &run->region));
+        k3_watchdog_limit(run->measuring.timeout + 2.0 * k3_region_limit(cell, &run->region));
         execute_cell(run, cell, &work, err);
-        k3_watchdog_limit(run->timeout);
+        k3_watchdog_limit(run->measuring.timeout);
     }
     return err->status;
 }
@@ -521,18 +484,18 @@ static k3_status_t run_cell(run_t *run, const k3_cell_request_t *request, k3_err
  * of the machine alone: launches of one set must not begin in different ways. */
 static k3_status_t open_sync(run_t *run, k3_error_t *err)
 {
-    enum { AUTO, ROUND };
     int crowded = run->world.local_size >= run->world.cores;
 
     if (k3_sync_open(&run->world, &run->sync, err) != K3_OK) {
         return err->status;
     }
     MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, run->world.comm);
-    run->measure.sync = run->sync;
-    run->measure.start_reason = run->start != AUTO ? "asked for"
-                                : crowded          ? "no core is left beside the ranks"
-                                                   : "a core is left beside the ranks";
-    if (run->start == ROUND || (run->start == AUTO && !crowded)) {
+    run->measuring.options.sync = run->sync;
+    run->measuring.options.start_reason = run->measuring.start != K3_START_AUTO ? "asked for"
+                                          : crowded ? "no core is left beside the ranks"
+                                                    : "a core is left beside the ranks";
+    if (run->measuring.start == K3_START_ROUND ||
+        (run->measuring.start == K3_START_AUTO && !crowded)) {
         run->region.sync = run->sync;
     }
     return K3_OK;
@@ -544,7 +507,7 @@ static k3_status_t start_watchdog(run_t *run, k3_error_t *err)
     run->roll = k3_rollcall_open(&run->world);
     k3_watchdog_roll(run->roll);
     k3_watchdog_tick("set-up of the launch", 0);
-    k3_watchdog_start(&run->world, run->timeout, err);
+    k3_watchdog_start(&run->world, run->measuring.timeout, err);
     return k3_world_agree(&run->world, err);
 }
 
@@ -583,7 +546,7 @@ static k3_status_t take_places(run_t *run, k3_error_t *err)
 
 static void begin_record(run_t *run)
 {
-    k3_partial_t partial = {&run->requests, run->rotate, &run->launch, run->out};
+    k3_partial_t partial = {&run->requests, run->measuring.rotate, &run->launch, run->out};
 
     if (run->world.rank == 0) {
         k3_partial_begin(&partial);
@@ -594,7 +557,7 @@ static void begin_record(run_t *run)
 static k3_status_t run_cells(run_t *run, k3_error_t *err)
 {
     run->alone = run->requests.count == 1;
-    run->measure.progress.cells = run->requests.count;
+    run->measuring.options.progress.cells = run->requests.count;
     if (start_watchdog(run, err) != K3_OK || take_places(run, err) != K3_OK) {
         return err->status;
     }
@@ -603,8 +566,8 @@ static k3_status_t run_cells(run_t *run, k3_error_t *err)
         return err->status;
     }
     for (size_t i = 0; i < run->requests.count && err->status == K3_OK; i++) {
-        run->measure.progress.cell = i + 1;
-        run_cell(run, &run->requests.items[(i + run->rotate) % run->requests.count], err);
+        run->measuring.options.progress.cell = i + 1;
+        run_cell(run, &run->requests.items[(i + run->measuring.rotate) % run->requests.count], err);
     }
     return err->status;
 }
@@ -630,11 +593,12 @@ static void write_record(run_t *run, json_t *cells, k3_error_t *err)
     } else {
         /* mpirun gives every rank a terminal of its own, so what the user sees cannot be known: no
          * colours. */
-        k3_output_print(&output, run->format, false, err);
+        k3_output_print(&output, run->measuring.format, false, err);
     }
     if (err->status == K3_OK && run->out[0] != '\0' &&
         k3_document_write(document, run->out, err) == K3_OK && !to_stdout) {
-        fprintf(run->format == K3_OUTPUT_TEXT ? stdout : stderr, "record: %s\n", run->out);
+        fprintf(run->measuring.format == K3_OUTPUT_TEXT ? stdout : stderr, "record: %s\n",
+                run->out);
     }
     json_decref(document);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bench/commands/command.h"
+#include "bench/commands/measuring.h"
 #include "bench/commands/version.h"
 #include "bench/sweep/overview.h"
 #include "harness/base/log.h"
@@ -140,6 +141,17 @@ static k3_status_t check(const sweep_t *w, k3_error_t *err)
     return err->status;
 }
 
+/* What every launch would refuse is refused before the first one. */
+static k3_status_t check_measuring(const sweep_t *w, k3_error_t *err)
+{
+    for (size_t i = 0; i < w->variants.count && err->status == K3_OK; i++) {
+        k3_measuring_t measuring = {0};
+
+        k3_measuring_choose(w->variants.items[i].options, &measuring, err);
+    }
+    return err->status;
+}
+
 static k3_status_t prepare(sweep_t *w, k3_error_t *err)
 {
     const char *progress = k3_options_get(w->options, "progress");
@@ -154,7 +166,8 @@ static k3_status_t prepare(sweep_t *w, k3_error_t *err)
     if (k3_hosts_find(k3_options_get(w->options, "hostfile"), w->plan.jobs, &w->hosts, err) !=
             K3_OK ||
         k3_variants_create(&w->source, &w->hosts, &w->variants, err) != K3_OK ||
-        check(w, err) != K3_OK || k3_folder_open(w->out, w->dry_run, &w->folder, err) != K3_OK ||
+        check(w, err) != K3_OK || check_measuring(w, err) != K3_OK ||
+        k3_folder_open(w->out, w->dry_run, &w->folder, err) != K3_OK ||
         k3_schedule_create(&w->variants, &w->folder.journal, is_on(w->options, "retry"),
                            &w->schedule, err) != K3_OK) {
         return err->status;

@@ -151,7 +151,9 @@ static const char *slab_refuses_device(const k3_cell_t *cell)
     }
     if (k3_profile_dispatch_record(cell->profile, cell->dispatch_format, width, topk) % 16 != 0 ||
         k3_profile_combine_stride(cell->profile, cell->combine_format, width, topk) % 16 != 0) {
-        return "its slots are no multiples of 16 bytes (another width or --dispatch-dtype)";
+        return "its slots are no multiples of 16 bytes: with L a multiple of 512 they are in each "
+               "format, "
+               "with --dispatch-dtype bf16 for any L of 32";
     }
     if (cell->component == K3_COMPONENT_CONTROL) {
         return "its control stores to rows with the processor";

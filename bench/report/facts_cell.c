@@ -314,6 +314,12 @@ static json_t *why_none(const cell_t *cell, const k3_facts_wanted_t *wanted, con
     return why;
 }
 
+/* A record that was edited may hold times that nobody can measure; 12 days are the longest that is one. */
+static bool is_time(const json_t *us)
+{
+    return json_is_number(us) && json_number_value(us) >= 0 && json_number_value(us) < 1e12;
+}
+
 static void set_time(const cell_t *cell, const k3_facts_wanted_t *wanted, json_t *facts)
 {
     char        component[NAME_MOST];
@@ -322,7 +328,7 @@ static void set_time(const cell_t *cell, const k3_facts_wanted_t *wanted, json_t
                             : k3_component_headline(text_of(cell->component, component));
     json_t     *us = number_json(wanted->scaled ? cell->scaled : median_of(cell, phase));
     bool        broken = is_broken(cell);
-    bool        ok = !broken && k3_view_is(cell->status, "ok") && json_is_number(us);
+    bool        ok = !broken && k3_view_is(cell->status, "ok") && is_time(us);
 
     k3_facts_set(facts, "state", json_string(broken ? "broken" : ok ? "ok" : "none"));
     k3_facts_set(facts, "reason", ok ? json_null() : why_none(cell, wanted, phase));

@@ -292,6 +292,8 @@ refuse() { # EXPRESSION LINE...
 }
 refuse "backend=moncake: no cell can have it: .*mooncake" 'tp = 2' 'backend = moncake,none'
 refuse "bad.ini:2: unknown key 'tokns'; the nearest known one is 'tokens'" 'tp = 2' 'tokns = 2'
+refuse "timeout: 'nan' is not a decimal number" 'tp = 2' 'backend = none' 'timeout = nan'
+refuse "iters: '0' is out of range" 'tp = 2' 'backend = none' 'iters = 0'
 refuse "tp is missing" 'backend = none'
 refuse "launcher: \{ranks\} is none of" 'tp = 2' 'backend = none' 'launcher = mpirun {ranks}'
 refuse "no cell can be done; the first reason: .*30 experts do not divide" 'tp = 4' 'model = tiny:E=30' 'backend = mooncake'

@@ -103,7 +103,8 @@ single report version.json
 expect_refused 3 'k3bench.result/2' 'k3bench.result/1'
 # Wrong types inside a record end in a report or a refusal, not in a crash.
 for edit in '.cells = [1, null, "x", [], {}]' '.cells[0].phases = {"a": 1}' '.cells[0].phases[0].name = 7' '.cells[0].qps.rows = [[1], [], null]' \
-    '.cells[0].backend = null | .cells[0].mode = 3' '.cells[0].model = "tiny"' '.run.launch = 5' '.topology = []' '.cells[0].phases[].ci95 = "x"'; do
+    '.cells[0].backend = null | .cells[0].mode = 3' '.cells[0].model = "tiny"' '.run.launch = 5' '.topology = []' '.cells[0].phases[].ci95 = "x"' \
+    '.cells[].work.imbalance = {expert: 1e300, rank: 1e300, qp: 1e300}' '.cells[].phases[].median = -1'; do
     jq "$edit" good.json >odd.json
     for output in "" "-o odd.csv" "-o odd.md"; do
         rm -f odd.csv odd.md
