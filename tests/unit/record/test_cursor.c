@@ -57,11 +57,9 @@ static void test_zero_byte(void **state)
 
     (void)state;
     assert_true(k3_cursor_enter(&c, '{'));
-    if (k3_cursor_member(&c, names, &seen) == 1) {
-        assert_true(k3_view_is(k3_cursor_view(&c), "3"));
-        return;
-    }
-    assert_false(k3_cursor_done(&c)); /* as good: a 0 byte in a string is no JSON */
+    assert_int_equal(k3_cursor_member(&c, names, &seen), 1);
+    assert_true(k3_view_is(k3_cursor_view(&c), "3"));
+    assert_int_equal(k3_cursor_member(&c, names, &seen), -1);
 }
 
 static void test_torn(void **state)
