@@ -23,35 +23,9 @@ static float add_group(float sum, const uint16_t *w, const uint16_t *x)
     return unit_flush(sum + unit_flush(even + odd));
 }
 
-static void test_codes(void **state)
-{
-    (void)state;
-    (void)avx2_or_skip();
-    check_mxfp4(&ops);
-    check_bad_rows(&ops);
-}
+static const k3_kernels_t *const unit_kernels = &k3_kernels_amx;
 
-static void test_sums(void **state)
-{
-    (void)state;
-    (void)avx2_or_skip();
-    check_sums(&ops, add_group);
-}
-
-static void test_expert(void **state)
-{
-    (void)state;
-    (void)avx2_or_skip();
-    check_expert(&k3_kernels_amx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_codes), cmocka_unit_test(test_sums),
-                                       cmocka_unit_test(test_expert)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#include "bf16_tests.h"
 
 #else
 
