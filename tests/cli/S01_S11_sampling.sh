@@ -37,6 +37,11 @@ expect_rc 0
 expect slow.json '.cells[0] | .warmup.n == 2 and .warmup.first_call_us >= 1200000 and .trend == null and (.trend_reason | length) > 0'
 expect slow.json '.cells[0] | .instrument == null and phase("region").n == 1'
 
+# --max-seconds is the time of whole iterations: of those that time their dispatch alone most is not dispatch.
+launch 2 run "${cell[@]}" --backend mooncake --component dispatch --check off --ci-target 0.01 --max-seconds 0.5 --out limit.json
+expect_rc 0
+expect limit.json '.cells[0] | phase("dispatch") | .n >= 10 and .n < 20000 and .n * .mean < 0.35e6'
+
 # A common start: missed ones are marked, whatever this machine does.
 launch 3 run "${cell[@]}" --tp 3 --model "tiny:E=15,K=3" --backend mooncake --sync round --iters 30 --out round.json
 expect_rc 0
