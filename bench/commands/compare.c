@@ -16,17 +16,15 @@
 static k3_status_t read_options(const k3_options_t *options, k3_comparison_t *c,
                                 k3_verdict_rule_t *rule, k3_error_t *err)
 {
-    const k3_profile_t      *profile;
-    static const char *const switches[] = {"off", "on", NULL};
-    const char              *asked = k3_options_get(options, "floor");
-    double                   floor = 1.0;
-    size_t                   index, scaled = 0;
+    const k3_profile_t *profile;
+    const char         *asked = k3_options_get(options, "floor");
+    double              floor = 1.0;
+    size_t              index;
 
     c->phase = k3_options_get(options, "phase");
     c->baseline = k3_options_get(options, "baseline");
     if ((asked != NULL && k3_parse_double("floor", asked, 0.0, 1000.0, &floor, err) != K3_OK) ||
-        k3_parse_name("scaled", k3_options_get(options, "scaled"), switches, &scaled, err) !=
-            K3_OK ||
+        k3_parse_switch("scaled", k3_options_get(options, "scaled"), &c->scaled, err) != K3_OK ||
         (c->phase != NULL &&
          k3_parse_name("phase", c->phase, k3_phase_names, &index, err) != K3_OK) ||
         (c->baseline != NULL && k3_registry_find(c->baseline, &profile, err) != K3_OK)) {
@@ -37,7 +35,6 @@ static k3_status_t read_options(const k3_options_t *options, k3_comparison_t *c,
                        "baseline %s: between two sets (A... -- B...) the first set is the base",
                        c->baseline);
     }
-    c->scaled = scaled == 1;
     if (c->scaled && c->phase != NULL) {
         return k3_fail(err, K3_ERR_USAGE, "phase %s: only headlines are scaled", c->phase);
     }

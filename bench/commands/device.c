@@ -69,24 +69,14 @@ static k3_status_t choose(const k3_options_t *options, k3_device_plan_t *plan, k
     return K3_OK;
 }
 
-static k3_status_t parse_switch(const k3_options_t *options, const char *name, bool *on,
-                                k3_error_t *err)
-{
-    static const char *const switches[] = {"off", "on", NULL};
-    size_t                   index = 0;
-
-    k3_parse_name(name, k3_options_get(options, name), switches, &index, err);
-    *on = index == 1;
-    return err->status;
-}
-
 k3_status_t k3_device_plan(const k3_options_t *options, k3_device_plan_t *plan, k3_error_t *err)
 {
     *plan = (k3_device_plan_t){0};
     if (choose(options, plan, err) == K3_OK &&
-        parse_switch(options, "share-device", &plan->wish.share, err) == K3_OK &&
-        parse_switch(options, "staged", &plan->staged, err) == K3_OK) {
-        parse_switch(options, "events", &plan->events, err);
+        k3_parse_switch("share-device", k3_options_get(options, "share-device"), &plan->wish.share,
+                        err) == K3_OK &&
+        k3_parse_switch("staged", k3_options_get(options, "staged"), &plan->staged, err) == K3_OK) {
+        k3_parse_switch("events", k3_options_get(options, "events"), &plan->events, err);
     }
     return err->status;
 }

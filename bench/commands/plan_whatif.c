@@ -73,19 +73,13 @@ static k3_status_t set_posting(const char *value, variant_t *v, k3_error_t *err)
 
 static k3_status_t set_rule(const char *name, const char *value, variant_t *v, k3_error_t *err)
 {
-    static const char *const switches[] = {"off", "on", NULL};
-    size_t                   index;
-
     if (strcmp(name, "qps") == 0) {
         v->machine_only = false;
         return k3_parse_u64("what-if qps", value, 1, K3_QPS_ASKED_MAX, &v->request.qps, err);
     }
     if (strcmp(name, "p2p") == 0) {
-        if (k3_parse_name("what-if p2p", value, switches, &index, err) == K3_OK) {
-            v->request.p2p = index == 1;
-            v->machine_only = false;
-        }
-        return err->status;
+        v->machine_only = false;
+        return k3_parse_switch("what-if p2p", value, &v->request.p2p, err);
     }
     if (strcmp(name, "posting") == 0) {
         return set_posting(value, v, err);

@@ -54,16 +54,6 @@ typedef struct run {
 
 /* --- options --------------------------------------------------------------------------------- */
 
-static k3_status_t parse_switch(const run_t *run, const char *name, bool *on, k3_error_t *err)
-{
-    static const char *const names[] = {"off", "on", NULL};
-    size_t                   index = 0;
-
-    k3_parse_name(name, k3_options_get(run->options, name), names, &index, err);
-    *on = index == 1;
-    return err->status;
-}
-
 static bool host_has_rdma(void)
 {
     DIR           *dir = opendir("/sys/class/infiniband");
@@ -97,7 +87,8 @@ static k3_status_t parse_region(run_t *run, k3_error_t *err)
 
     if (k3_compute_choose(run->options, &run->world, &run->region.isa, err) != K3_OK ||
         k3_device_plan(run->options, &run->device, err) != K3_OK ||
-        parse_switch(run, "accounting", &run->region.accounting, err) != K3_OK ||
+        k3_parse_switch("accounting", k3_options_get(run->options, "accounting"),
+                        &run->region.accounting, err) != K3_OK ||
         k3_fault_parse(k3_options_get(run->options, "fault"), (uint32_t)run->world.size,
                        &run->region.fault, err) != K3_OK ||
         (limit != NULL && k3_parse_double("call-timeout", limit, 0.001, 86400.0,

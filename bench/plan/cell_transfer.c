@@ -35,14 +35,11 @@ static k3_status_t resolve_signal(const k3_cell_request_t *q, k3_cell_t *cell, k
 
 static k3_status_t resolve_copies(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
-    static const char *const names[] = {"off", "on", NULL};
-    size_t                   index;
-
-    if (k3_parse_name("zero-copy", q->zero_copy != NULL ? q->zero_copy : "off", names, &index,
-                      err) != K3_OK) {
+    cell->zero_copy = false;
+    if (q->zero_copy != NULL &&
+        k3_parse_switch("zero-copy", q->zero_copy, &cell->zero_copy, err) != K3_OK) {
         return err->status;
     }
-    cell->zero_copy = index == 1;
     if (cell->zero_copy && !cell->profile->zero_copy) {
         return k3_fail(err, K3_ERR_UNSUPPORTED, "%s: --zero-copy on is not offered by this backend",
                        cell->profile->name);

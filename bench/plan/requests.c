@@ -132,10 +132,8 @@ static k3_status_t split_axes(const k3_options_t *options, k3_requests_t *q, siz
 /* Single values that are the same for all cells. */
 static k3_status_t set_common(const k3_options_t *options, k3_cell_request_t *item, k3_error_t *err)
 {
-    static const char *const switches[] = {"off", "on", NULL};
-    const char              *max_tokens = k3_options_get(options, "max-tokens");
-    const char              *nodes_as = k3_options_get(options, "nodes-as");
-    size_t                   p2p;
+    const char *max_tokens = k3_options_get(options, "max-tokens");
+    const char *nodes_as = k3_options_get(options, "nodes-as");
 
     item->skew = k3_options_get(options, "tokens-skew");
     item->device = k3_options_get(options, "device");
@@ -147,10 +145,9 @@ static k3_status_t set_common(const k3_options_t *options, k3_cell_request_t *it
          k3_parse_u64("nodes-as", nodes_as, 1, 1u << 16, &item->nodes_as, err) != K3_OK) ||
         k3_parse_u64("seed", k3_options_get(options, "seed"), 0, UINT64_MAX, &item->seed, err) !=
             K3_OK ||
-        k3_parse_name("p2p", k3_options_get(options, "p2p"), switches, &p2p, err) != K3_OK) {
+        k3_parse_switch("p2p", k3_options_get(options, "p2p"), &item->p2p, err) != K3_OK) {
         return err->status;
     }
-    item->p2p = p2p == 1;
     return K3_OK;
 }
 

@@ -92,13 +92,11 @@ static k3_status_t resolve_variant(const char *text, k3_cell_t *cell, k3_error_t
 
 static k3_status_t resolve_overlap(const char *text, k3_cell_t *cell, k3_error_t *err)
 {
-    static const char *const names[] = {"off", "on", NULL};
-    size_t                   index = 0;
-
-    if (text != NULL && k3_parse_name("shared-overlap", text, names, &index, err) != K3_OK) {
+    cell->shared_overlap = false;
+    if (text != NULL &&
+        k3_parse_switch("shared-overlap", text, &cell->shared_overlap, err) != K3_OK) {
         return err->status;
     }
-    cell->shared_overlap = index == 1;
     if (!cell->shared_overlap) {
         return K3_OK;
     }

@@ -81,6 +81,9 @@ k3_status_t k3_parse_double(const char *option, const char *text, double min, do
 k3_status_t k3_parse_name(const char *option, const char *text, const char *const *names,
                           size_t *index, k3_error_t *err);
 
+/* "on" or "off". */
+k3_status_t k3_parse_switch(const char *option, const char *text, bool *on, k3_error_t *err);
+
 /* The entry of `names` (NULL-terminated) with the smallest edit distance to `text`; NULL when nothing
  * is near (distance above half the length of the word). */
 const char *k3_nearest(const char *text, const char *const *names);

@@ -173,6 +173,17 @@ k3_status_t k3_parse_name(const char *option, const char *text, const char *cons
     return k3_fail(err, K3_ERR_USAGE, "%s: unknown value '%.80s'; known: %s", option, text, known);
 }
 
+k3_status_t k3_parse_switch(const char *option, const char *text, bool *on, k3_error_t *err)
+{
+    static const char *const names[] = {"off", "on", NULL};
+    size_t                   index = 0;
+
+    if (k3_parse_name(option, text, names, &index, err) == K3_OK) {
+        *on = index == 1;
+    }
+    return err->status;
+}
+
 static size_t smallest(size_t a, size_t b, size_t c)
 {
     size_t least = a < b ? a : b;
