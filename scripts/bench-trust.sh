@@ -6,8 +6,9 @@
 # Parts, all of them by default: `launches` and `patterns` measure, `verdicts` judges the records in FOLDER. What is in FOLDER
 # is kept and counted, so a long measurement can be made in pieces: each call adds what is missing until BUDGET seconds have
 # passed, and says how much is left. Without FOLDER everything is made in one call in a folder that is removed.
-# SETS (7) of LAUNCHES (16) a side, PATTERNS (20) of each culprit. The machine should be left alone: a launch beside which other
-# programs took more than FOREIGN (4) percent of the processors is made again, before anybody looks at its times.
+# SETS (7) of LAUNCHES (16) a side, each of BACKENDS (deepep:ll,mooncake) and ITERS (60) iterations; PATTERNS (20) of each culprit.
+# The machine should be left alone: a launch beside which other programs took more than FOREIGN (4) percent of the processors is
+# made again, before anybody looks at its times.
 set -euo pipefail
 
 . "$(dirname "$0")/lib.sh"
@@ -68,9 +69,8 @@ launch() {
 
 # --- launches: sides a (as it is), d5 and d2 (late by 5 and 2 % in every iteration), in turns --------------------------------
 
-# Eight backends at the same small work on 2 ranks: their regions take about as long.
-cells=(--model "kimi-k3-mini:E=16,K=4" --backend "deepep:ll,mooncake,nixl,uccl,nccl_ep,mori:asyncll,deepep_v2:direct,flashinfer"
-    --tokens 8 --iters 15 --sync barrier)
+# Two backends at the same small work on 2 ranks: their regions take about as long, some 5 ms.
+cells=(--model "kimi-k3-mini:E=16,K=4" --backend "${BACKENDS:-deepep:ll,mooncake}" --tokens 8 --iters "${ITERS:-60}" --sync barrier)
 
 # Behind the combine, where both ranks have just met: what is planted there is not hidden in somebody's wait.
 delay() { # PERCENT of the region (the longest of the cells, in the middle one of the probes), as a fault

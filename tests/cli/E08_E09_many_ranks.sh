@@ -24,5 +24,6 @@ many 32 32.json --model tiny:E=32,K=4 --backend "$slabs"
 if long_tests; then
     many 48 48.json --model tiny:E=48,K=4 --backend "$slabs"
     many 64 64.json --model tiny:E=64,K=4 --backend "$slabs"
-    many 32 mini.json --model kimi-k3-mini --backend "$slabs" --timeout 120
+    # Its 112 experts do not divide over 32 ranks.
+    many 32 mini.json --model kimi-k3-mini:E=128 --backend "$slabs" --timeout 120
 fi
