@@ -174,9 +174,9 @@ static void test_S12_skewed_routing(void **state)
 /* The name of what is found between two ranks, the mean waits of each for the other given. */
 static void expect_between_two(double first_us, double second_us, const char *name)
 {
-    json_t *rows =
-        json_pack("[[s, i, i, f, f, i], [s, i, i, f, f, i]]", "dispatch", 0, 1, 10.0 * first_us,
-                  900.0, 10, "dispatch", 1, 0, 900.0 + 9.0 * second_us, 900.0, 10);
+    json_t *rows = json_pack("[[s, i, i, f, f, i], [s, i, i, f, f, i]]", "dispatch", 0, 1,
+                             900.0 + 9.0 * first_us, 900.0, 10, "dispatch", 1, 0,
+                             900.0 + 9.0 * second_us, 900.0, 10);
     json_t *cell =
         json_pack("{s:{s:i}, s:[{s:s, s:f}], s:{s:o, s:o}}", "layout", "tp", 2, "phases", "name",
                   "dispatch", "median", 300.0, "waits", "columns", wait_columns(), "rows", rows);
