@@ -462,7 +462,7 @@ static void test_accounting_off(void)
 }
 
 /* More operations than the pool holds. */
-static void test_many(void)
+static void test_Q01_more_than_the_pool(void)
 {
     static char     data[64];
     k3_lane_stats_t stats;
@@ -517,7 +517,7 @@ static void test_transport(const char *transports, bool mappable, unsigned most)
             test_copies_share_the_clock();
             test_parts_and_blocks();
             test_accounting_off();
-            test_many();
+            test_Q01_more_than_the_pool();
             k3_qps_destroy(qps);
         }
     }

@@ -22,7 +22,8 @@ PYTHON
 
 cell=(--model tiny:E=32 --tokens 8 --seed 7 --check every)
 
-# Step 0 uniform, step 1 to few experts, step 2 with rows that are not sent: each iteration has its own plan.
+# Step 0 uniform, step 1 to few experts, step 2 with rows that are not sent: each iteration has its own plan, and rows of
+# the step before lie where this one writes none.
 steps='[i for s in range(3) for r in range(64) for i in ((random.sample(range(32 if s != 1 else 9), 4))
     if s < 2 or r % 5 else [-1, 3, -1, 31])]'
 array steps.npy '<i8' "$steps" 3 64 4
