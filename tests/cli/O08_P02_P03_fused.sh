@@ -47,7 +47,7 @@ expect gaps.json '.cells[] | .work.assignments == 498 and .traffic.dispatch.mess
 expect gaps.json '.cells[] | [lanes | select(.phase == "dispatch" and .dst == 3 and .messages > 0)] | length == 0'
 expect gaps.json '.cells[] | [lanes | select(.phase == "combine" and .src == 3) | .signals] | length == 8 and add > 0'
 for skew in one-empty all-but-one-empty; do
-    launch 8 run "${model[@]}" --backend "$fused" --tokens 16 --tokens-skew "$skew" --component pair --out "$skew.json"
+    launch 4 run "${model[@]}" --backend "$fused" --tokens 16 --tokens-skew "$skew" --component pair --out "$skew.json"
     expect_rc 0
     expect_good "$skew.json" 3
 done
@@ -57,7 +57,7 @@ expect_rc 0
 expect_good hot.json 3
 
 # Formats, other numbers of ranks, groups, all rows on every rank.
-launch 8 run "${model[@]}" --backend megamoe --dispatch-dtype mxfp8,mxfp4 --tokens 5 --dp 2 --out dp.json
+launch 4 run "${model[@]}" --backend megamoe --dispatch-dtype mxfp8,mxfp4 --tokens 5 --dp 2 --out dp.json
 expect_rc 0
 expect_good dp.json 2
 launch 2 run "${model[@]}" --backend flashinfer_megamoe --dispatch-dtype mxfp8,bf16 --combine-dtype bf16,mxfp8 --tokens 5 --out formats.json

@@ -350,7 +350,7 @@ static void test_U12_overlap_of_nothing(void **state)
     enum { N = 100 };
     static k3_overlap_us_t all[N];
     static double          values[2 * N];
-    fixture_t              f = fixture_of("megamoe");
+    fixture_t              f = fixture_of("mooncake");
     json_t                *cell;
 
     (void)state;
