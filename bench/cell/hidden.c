@@ -8,6 +8,10 @@
 #include "harness/base/digest.h"
 #include "harness/base/memory.h"
 
+/* An expert multiplies two sums over a row with each other and sums that again: of values beyond this f32, the
+ * type of all recipes' sums, would not hold it. States of models are many orders of magnitude smaller. */
+static const double largest = 1e12;
+
 struct k3_hidden {
     char     *path;
     uint64_t  rows, width;
@@ -33,22 +37,26 @@ static float float_of_half(uint16_t half)
     return (half & 0x8000) != 0 ? -size : size;
 }
 
-/* Value i as bf16; false when it is not finite. */
-static bool read_value(const k3_npy_t *a, uint64_t i, uint16_t *bits)
+static float float_of_bf16(uint16_t bits)
 {
-    float value;
+    uint32_t wide = (uint32_t)bits << 16;
+    float    value;
 
-    if (a->type == K3_NPY_U16) {
-        *bits = ((const uint16_t *)a->data)[i];
-        return (*bits & 0x7f80) != 0x7f80;
+    memcpy(&value, &wide, sizeof(value));
+    return value;
+}
+
+/* Value i, exact; it may be anything. */
+static float value_at(const k3_npy_t *a, uint64_t i)
+{
+    switch (a->type) {
+    case K3_NPY_U16:
+        return float_of_bf16(((const uint16_t *)a->data)[i]);
+    case K3_NPY_F32:
+        return ((const float *)a->data)[i];
+    default:
+        return float_of_half(((const uint16_t *)a->data)[i]);
     }
-    value = a->type == K3_NPY_F32 ? ((const float *)a->data)[i]
-                                  : float_of_half(((const uint16_t *)a->data)[i]);
-    if (!isfinite(value)) {
-        return false;
-    }
-    *bits = bf16_of(value);
-    return (*bits & 0x7f80) != 0x7f80;
 }
 
 static k3_status_t check_form(const char *path, const k3_npy_t *a, k3_error_t *err)
@@ -77,12 +85,15 @@ static k3_status_t take_values(const char *path, const k3_npy_t *a, k3_hidden_t 
     }
     memcpy(h->path, path, strlen(path));
     for (uint64_t i = 0; i < h->rows * h->width; i++) {
-        if (!read_value(a, i, &h->values[i])) {
+        float value = value_at(a, i);
+
+        if (!isfinite(value) || fabsf(value) > largest) {
             return k3_fail(err, K3_ERR_USAGE,
                            "hidden %s: row %" PRIu64 ", column %" PRIu64
-                           ": not a finite number as bf16 (a router cannot choose by it)",
-                           path, i / h->width, i % h->width);
+                           ": %g is not between -%g and %g",
+                           path, i / h->width, i % h->width, (double)value, largest, largest);
         }
+        h->values[i] = bf16_of(value);
     }
     return K3_OK;
 }

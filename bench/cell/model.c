@@ -119,7 +119,7 @@ static k3_status_t set_key(k3_model_t *model, const char *item, unsigned *seen, 
     uint32_t                *slots[] = {&model->experts, &model->topk,         &model->hidden,
                                         &model->latent,  &model->intermediate, &model->shared};
     const char              *equals = strchr(item, '=');
-    char                     key[8] = "";
+    char                     key[8] = "", what[24];
     size_t                   index;
     uint64_t                 value;
 
@@ -128,9 +128,10 @@ static k3_status_t set_key(k3_model_t *model, const char *item, unsigned *seen, 
                        "model: \"%s\" is not KEY=VALUE with a key of E, K, H, L, I, S", item);
     }
     memcpy(key, item, (size_t)(equals - item));
+    snprintf(what, sizeof(what), "model key %s", key);
     if (k3_parse_name("model key", key, keys, &index, err) != K3_OK ||
-        k3_parse_u64("model key value", equals + 1, keys[index][0] == 'S' ? 0 : 1, 1u << 20, &value,
-                     err) != K3_OK) {
+        k3_parse_u64(what, equals + 1, keys[index][0] == 'S' ? 0 : 1, 1u << 20, &value, err) !=
+            K3_OK) {
         return err->status;
     }
     if ((*seen & 1u << index) != 0) {

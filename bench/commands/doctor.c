@@ -179,7 +179,7 @@ static k3_status_t read_options(doctor_t *d, int argc, char **argv, int *help, k
         return err->status;
     }
     d->json = k3_options_get(d->options, "json");
-    d->calibrate = strcmp(k3_options_get(d->options, "calibrate"), "on") == 0;
+    d->calibrate = k3_options_on(d->options, "calibrate");
     return K3_OK;
 }
 

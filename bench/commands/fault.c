@@ -84,6 +84,13 @@ static k3_status_t parse_dead(const k3_list_t *p, uint32_t world, k3_fault_t *f,
     return K3_OK;
 }
 
+static k3_status_t parse_skip(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
+{
+    return parse_rank(p->items[1], world, &f->skip_rank, err) == K3_OK
+               ? parse_call(p, 2, &f->skip_call, err)
+               : err->status;
+}
+
 static k3_status_t parse_slow(const k3_list_t *p, uint32_t world, k3_fault_t *f, k3_error_t *err)
 {
     uint64_t qp;
@@ -125,11 +132,9 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
         const char *name;
         size_t      least, most; /* parts */
         k3_status_t (*parse)(const k3_list_t *, uint32_t, k3_fault_t *, k3_error_t *);
-    } kinds[] = {{"stall", 4, 5, parse_stall},
-                 {"dead", 3, 4, parse_dead},
-                 {"slow-qp", 5, 5, parse_slow},
-                 {"slow-node", 3, 3, parse_slow_node},
-                 {"corrupt", 3, 3, parse_corrupt}};
+    } kinds[] = {{"stall", 4, 5, parse_stall},         {"dead", 3, 4, parse_dead},
+                 {"skip", 3, 3, parse_skip},           {"slow-qp", 5, 5, parse_slow},
+                 {"slow-node", 3, 3, parse_slow_node}, {"corrupt", 3, 3, parse_corrupt}};
     k3_list_t parts;
     bool      known = false;
 
@@ -149,7 +154,8 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
     if (!known) {
         k3_fail(err, K3_ERR_USAGE,
                 "fault: \"%s\" is none of none, stall:RANK:PHASE:MS[:ITERATION or :/EVERY], "
-                "dead:RANK[+RANK...]:PHASE[:ITERATION], slow-qp:SRC:DST:QP:FACTOR, "
+                "dead:RANK[+RANK...]:PHASE[:ITERATION], skip:RANK:ITERATION, "
+                "slow-qp:SRC:DST:QP:FACTOR, "
                 "slow-node:NODE:FACTOR, corrupt:RANK:ROW",
                 text);
     }

@@ -29,13 +29,6 @@ typedef struct gate {
 
 /* --- options --------------------------------------------------------------------------------- */
 
-static bool is_on(const k3_options_t *options, const char *name)
-{
-    const char *value = k3_options_get(options, name);
-
-    return value != NULL && strcmp(value, "on") == 0;
-}
-
 static k3_status_t read_numbers(gate_t *g, k3_error_t *err)
 {
     const char *asked = k3_options_get(g->options, "floor");
@@ -67,8 +60,8 @@ static k3_status_t read_options(gate_t *g, k3_error_t *err)
     int         length;
 
     g->folder = k3_options_get(g->options, "history");
-    g->promote = is_on(g->options, "promote");
-    g->rebuild = is_on(g->options, "rebuild");
+    g->promote = k3_options_on(g->options, "promote");
+    g->rebuild = k3_options_on(g->options, "rebuild");
     if (g->folder == NULL) {
         return k3_fail(err, K3_ERR_USAGE, "gate: --history DIR is missing: the folder of records");
     }
@@ -246,7 +239,8 @@ const k3_command_t k3_command_gate = {
     .id = K3_COMMAND_GATE,
     .name = "gate",
     .usage = "--history DIR RECORD... [OPTIONS]",
-    .what = "new launches against the baseline and the history of their machine",
+    .what = "new launches against the baseline and the history of their machine, the same cells on "
+            "each side",
     .files = true,
     .run = run_gate,
 };

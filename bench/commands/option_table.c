@@ -153,7 +153,9 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"fault", "SPEC", "none",
      "stall:RANK:PHASE:MS[:ITERATION or :/EVERY], dead:RANK[+RANK...]:PHASE[:ITERATION],\n"
-     "slow-qp:SRC:DST:QP:FACTOR, slow-node:NODE:FACTOR, corrupt:RANK:ROW (test of the checks);\n"
+     "skip:RANK:ITERATION (no dispatch, no combine), slow-qp:SRC:DST:QP:FACTOR, "
+     "slow-node:NODE:FACTOR,\n"
+     "corrupt:RANK:ROW (test of the checks);\n"
      "iterations from 1, warm-up counted (default: each; dead from the second timed one)",
      R},
     {"call-timeout", "S", NULL,
@@ -165,7 +167,8 @@ const k3_option_def_t k3_option_defs[] = {
      "backend",
      CELL},
     {"timeout", "S", "60",
-     "seconds without progress after which the job is ended; gate: to wait for the history",
+     "seconds without progress after which the job is ended (a launch has 20 more to start);\n"
+     "gate: to wait for the history",
      R | K3_COMMAND_GATE},
     {"transport", "auto|any|rdma", "auto",
      "what must carry queue pairs between nodes: RDMA, or anything; auto: RDMA where this host has "
@@ -174,7 +177,7 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     /* files */
     {"out", "FILE", NULL,
-     "run: the record; default: results/local/RUN_ID.json when that folder exists;\n"
+     "run: the record; default: results/local/TIME-RUN_ID.json when that folder exists;\n"
      "sweep: the folder of journal, records and logs; default: FILE's name without its ending, in\n"
      "results/local when that folder exists",
      R},
@@ -214,7 +217,8 @@ const k3_option_def_t k3_option_defs[] = {
      "within one set: what the others are held against; default: the first of each work",
      K3_COMMAND_COMPARE},
     /* gate */
-    {"history", "DIR", NULL, "a folder of records, one file for each launch, with its index",
+    {"history", "DIR", NULL,
+     "a folder that you copy the record of each launch into; its index is kept there too",
      K3_COMMAND_GATE},
     {"baseline-file", "FILE", NULL, "the baseline; default: baseline.json in the history",
      K3_COMMAND_GATE},

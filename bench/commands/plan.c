@@ -133,8 +133,8 @@ static k3_status_t read_options(plan_t *plan, k3_error_t *err)
     size_t                   index;
     uint64_t                 tp = 0;
 
-    plan->fit = strcmp(k3_options_get(plan->options, "fit"), "on") == 0;
-    plan->simulate = strcmp(k3_options_get(plan->options, "simulate"), "on") == 0;
+    plan->fit = k3_options_on(plan->options, "fit");
+    plan->simulate = k3_options_on(plan->options, "simulate");
     plan->what_if = k3_options_get(plan->options, "what-if");
     plan->has_machine = machine != NULL;
     if (k3_parse_name("counting", counting, countings, &index, err) != K3_OK ||
@@ -189,7 +189,7 @@ static k3_status_t plan_all(plan_t *plan, k3_error_t *err)
     if (plan->fit && err->status == K3_OK) {
         return k3_plan_sort(plan->cells, &refused, err);
     }
-    return k3_record_refuse_all(plan->cells, err);
+    return k3_record_refuse_all(plan->cells, K3_ERR_UNSUPPORTED, err);
 }
 
 static void print_all(const plan_t *plan)
@@ -234,6 +234,7 @@ static int run_plan(int argc, char **argv)
         } else if (path == NULL && (err.status == K3_OK || plan.fit)) {
             print_all(&plan);
         }
+        k3_record_refuse_each(plan.cells, K3_ERR_UNSUPPORTED, &err);
     }
     json_decref(plan.cells);
     k3_requests_free(&plan.requests);

@@ -47,7 +47,7 @@ static k3_status_t print(const k3_options_t *options, json_t *records, size_t fi
         documents[i] = json_array_get(records, i);
     }
     output.documents = documents;
-    output.lanes = strcmp(k3_options_get(options, "lanes"), "on") == 0;
+    output.lanes = k3_options_on(options, "lanes");
     if (path != NULL) {
         k3_output_write(&output, path, err);
     } else {

@@ -27,11 +27,6 @@ typedef struct sweep {
 
 /* --- options --------------------------------------------------------------------------------- */
 
-static bool is_on(const k3_options_t *options, const char *name)
-{
-    return strcmp(k3_options_get(options, name), "on") == 0;
-}
-
 static k3_status_t read_numbers(sweep_t *w, k3_error_t *err)
 {
     const char *limit = k3_options_get(w->options, "launch-limit");
@@ -101,7 +96,7 @@ static k3_status_t read_options(sweep_t *w, int argc, char **argv, k3_error_t *e
                                     .argv = argv,
                                     .file = k3_options_positional(w->options, 0),
                                     .build = w->build};
-    w->dry_run = is_on(w->options, "dry-run");
+    w->dry_run = k3_options_on(w->options, "dry-run");
     /* `run` would read them once more, behind what is settled here. */
     (void)unsetenv("K3BENCH_OPTIONS");
     return read_numbers(w, err) == K3_OK && find_program(w, err) == K3_OK ? choose_out(w, err)
@@ -168,7 +163,7 @@ static k3_status_t prepare(sweep_t *w, k3_error_t *err)
         k3_variants_create(&w->source, &w->hosts, &w->variants, err) != K3_OK ||
         check(w, err) != K3_OK || check_measuring(w, err) != K3_OK ||
         k3_folder_open(w->out, w->dry_run, &w->folder, err) != K3_OK ||
-        k3_schedule_create(&w->variants, &w->folder.journal, is_on(w->options, "retry"),
+        k3_schedule_create(&w->variants, &w->folder.journal, k3_options_on(w->options, "retry"),
                            &w->schedule, err) != K3_OK) {
         return err->status;
     }

@@ -28,6 +28,18 @@ static int most_often(const timed_t *slowest, uint64_t n, uint32_t *count, int r
     return best;
 }
 
+/* The first of the longest samples: where, and whose. */
+static void find_longest(k3_phase_result_t *phase, const timed_t *slowest, uint64_t n)
+{
+    uint64_t longest = 0;
+
+    for (uint64_t i = 1; i < n; i++) {
+        longest = slowest[i].us > slowest[longest].us ? i : longest;
+    }
+    phase->max_iteration = longest + 1;
+    phase->max_rank = slowest[longest].rank;
+}
+
 static k3_status_t summarize_phase(k3_phase_result_t *phase, const timed_t *slowest, uint64_t n,
                                    uint32_t *count, int ranks, k3_error_t *err)
 {
@@ -42,6 +54,7 @@ static k3_status_t summarize_phase(k3_phase_result_t *phase, const timed_t *slow
     }
     k3_summarize(phase->samples, n, scratch, &phase->summary);
     phase->slowest_rank = most_often(slowest, n, count, ranks);
+    find_longest(phase, slowest, n);
     k3_free(scratch);
     return K3_OK;
 }

@@ -9,7 +9,11 @@
 k3_status_t k3_collect(const k3_region_t *region, double *const *local,
                        const k3_overlap_us_t *overlap, k3_measurement_t *out, k3_error_t *err);
 
-/* collect_overlap.c, collective; *result at rank 0. */
+/* collect_overlap.c: the medians of all[n]; values: [2][n] work space. */
+void k3_overlap_summarize(const k3_overlap_us_t *all, uint64_t n, double *values,
+                          k3_overlap_result_t *result);
+
+/* Collective; *result at rank 0. */
 k3_status_t k3_collect_overlap(const k3_region_t *region, const k3_overlap_us_t *own,
                                uint64_t iterations, k3_overlap_result_t *result, k3_error_t *err);
 

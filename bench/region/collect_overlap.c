@@ -41,9 +41,8 @@ static double median(double *values, double *scratch, uint64_t n)
     return summary.median;
 }
 
-/* values: [2][n] work space. */
-static void take_medians(const k3_overlap_us_t *all, uint64_t n, double *values,
-                         k3_overlap_result_t *result)
+void k3_overlap_summarize(const k3_overlap_us_t *all, uint64_t n, double *values,
+                          k3_overlap_result_t *result)
 {
     double *scratch = values + n, *own = &result->own.dispatch;
 
@@ -55,6 +54,7 @@ static void take_medians(const k3_overlap_us_t *all, uint64_t n, double *values,
     }
     for (uint64_t i = 0; i < n; i++) {
         values[i] = all[i].dispatch + all[i].expert + all[i].combine - all[i].span;
+        result->nothing = (i == 0 || result->nothing) && values[i] == 0.0;
     }
     result->hidden = median(values, scratch, n);
     result->present = true;
@@ -74,7 +74,7 @@ k3_status_t k3_collect_overlap(const k3_region_t *r, const k3_overlap_us_t *own,
     }
     if (k3_world_agree(r->world, err) == K3_OK &&
         pick_longest(r, own, iterations, mine, all, longest, err) == K3_OK && r->world->rank == 0) {
-        take_medians(all, iterations, values, result);
+        k3_overlap_summarize(all, iterations, values, result);
     }
     k3_free(values);
     k3_free(longest);

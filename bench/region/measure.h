@@ -35,7 +35,9 @@ typedef struct k3_phase_result {
     bool             present;
     double          *samples; /* [iterations] at rank 0: us, maximum over ranks; owned */
     k3_summary_t     summary;
-    int              slowest_rank; /* the slowest one most often */
+    int              slowest_rank;  /* the slowest one most often */
+    uint64_t         max_iteration; /* of the longest sample, from 1 */
+    int              max_rank;
     k3_span_result_t span;
 } k3_phase_result_t;
 
@@ -94,6 +96,7 @@ typedef struct k3_overlap_us {
  * times are longer than the span. */
 typedef struct k3_overlap_result {
     bool            present;
+    bool            nothing; /* exactly 0 hidden in every iteration: no measurement gives that */
     k3_overlap_us_t own;
     double          hidden;
 } k3_overlap_result_t;

@@ -141,6 +141,9 @@ static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
 {
     k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
 
+    if (r->skips) {
+        return K3_OK;
+    }
     if (r->ops->fused != NULL) {
         r->ops->fused(r->engine, &rows, expert_block, r, r->combined, err);
     } else {
@@ -333,7 +336,7 @@ static bool is_to_die(const k3_fault_t *f, int rank)
     return false;
 }
 
-/* Sets the span that is late or the last one in this iteration, if any. */
+/* Sets the span that is late or the last one in this iteration, if any, and whether there is an exchange. */
 static void arm_fault(k3_region_t *r, uint64_t call)
 {
     const k3_fault_t *f = &r->fault;
@@ -342,6 +345,7 @@ static void arm_fault(k3_region_t *r, uint64_t call)
 
     r->spans.fault_phase = -1;
     r->spans.dies = false;
+    r->skips = f->skip_rank == r->world->rank && f->skip_call == call;
     if (is_to_stall(f, r->world->rank, call)) {
         r->spans.fault_phase = f->stall_phase;
     }

@@ -20,6 +20,8 @@ typedef struct k3_fault {
     int      dead_rank[K3_DEAD_MAX]; /* in rising order */
     int      dead_count, dead_phase;
     uint64_t dead_call;    /* from this iteration on; 0: from the second timed one */
+    int      skip_rank;    /* -1: none; makes no dispatch and no combine */
+    uint64_t skip_call;    /* in this iteration */
     int      corrupt_rank; /* -1: none; swaps combined row `corrupt_row` with the next one */
     uint64_t corrupt_row;
     int      slow_src, slow_dst;
@@ -30,8 +32,8 @@ typedef struct k3_fault {
 
 #define K3_FAULT_NONE                                                                              \
     {                                                                                              \
-        .stall_rank = -1, .stall_phase = -1, .dead_phase = -1, .corrupt_rank = -1, .slow_src = -1, \
-        .slow_node = -1                                                                            \
+        .stall_rank = -1, .stall_phase = -1, .dead_phase = -1, .skip_rank = -1,                    \
+        .corrupt_rank = -1, .slow_src = -1, .slow_node = -1                                        \
     }
 
 enum { K3_CHAIN_PAIRS = 8 }; /* of one iteration of the component chain */
@@ -72,6 +74,7 @@ typedef struct k3_region {
     k3_spans_t spans;
     k3_wait_t *waits[K3_TRAFFIC_COUNT]; /* [R] */
     k3_fault_t fault;
+    bool       skips;      /* this iteration's exchange: fault injection */
     double     limit_s;    /* of a call, in force; 0: none */
     uint64_t   timed_from; /* the first timed iteration, from 1; 0: warm-up */
     double     setup_queue_pairs_us;

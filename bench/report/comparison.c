@@ -226,6 +226,25 @@ static json_t *row_json(const pairs_t *pairs, const pair_t *p)
     return row;
 }
 
+/* More ranks than cores, in any launch of any side. */
+static bool oversubscribed(const k3_comparison_t *c)
+{
+    static const char field[] = "topology.oversubscribed";
+    json_t           *entry;
+    const char       *key;
+
+    for (int side = 0; side < K3_SIDE_COUNT; side++) {
+        json_object_foreach(c->cells[side], key, entry)
+        {
+            if (strcmp(k3_get_text(json_object_get(entry, "how"), field), "true") == 0 ||
+                json_object_get(json_object_get(entry, "mixed"), field) != NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static json_t *document_json(const k3_comparison_t *c, const k3_verdict_rule_t *rule,
                              const pairs_t *pairs, size_t *counts)
 {
@@ -241,14 +260,14 @@ static json_t *document_json(const k3_comparison_t *c, const k3_verdict_rule_t *
         k3_set_count(verdicts, k3_verdict_names[v], counts[v]);
     }
     return json_pack(
-        "{s:s, s:s, s:s, s:b, s:o, s:f, s:f, s:i, s:s, s:o, s:o}", "schema", "k3bench.comparison/1",
-        "compares", c->sides ? "sides" : "backends", "phase",
+        "{s:s, s:s, s:s, s:b, s:o, s:f, s:f, s:i, s:s, s:b, s:o, s:o}", "schema",
+        "k3bench.comparison/1", "compares", c->sides ? "sides" : "backends", "phase",
         c->phase != NULL ? c->phase : "headline", "scaled", c->scaled, "baseline",
         c->baseline != NULL ? json_string(c->baseline) : json_null(), "level", rule->level,
         "floor_pct", 100.0 * rule->floor, "family", (int)pairs->judged_count, "method",
         "Mann-Whitney over launches, or signed ranks within them, Holm over the family, "
         "Hodges-Lehmann shift",
-        "verdicts", verdicts, "cells", cells);
+        "oversubscribed", oversubscribed(c), "verdicts", verdicts, "cells", cells);
 }
 
 k3_status_t k3_comparison_judge(const k3_comparison_t *c, const k3_verdict_rule_t *rule,

@@ -76,6 +76,11 @@ static const char *base_of(const json_t *row, char text[96])
 
 static void print_rule(const json_t *document, FILE *out)
 {
+    if (json_is_true(json_object_get(document, "oversubscribed"))) {
+        fputs(
+            "oversubscribed: launches had more ranks than cores; the times show order, not speed\n",
+            out);
+    }
     fprintf(
         out,
         "times of phase %s (lower is better), median over launches; shift: Hodges-Lehmann, with "

@@ -278,11 +278,15 @@ static void number_rows(const curves_t *c, FILE *out)
             continue;
         }
         series_name(c, p->series, out);
-        fprintf(out, "\t%.9g\t%.9g\t", p->x, p->us);
+        fprintf(out, "\t%.9g\t", p->x);
+        k3_html_real(p->us, out);
+        fputc('\t', out);
         if (isfinite(p->low)) {
-            fprintf(out, "%.9g\t%.9g", p->low, p->high);
-        } else {
-            fputc('\t', out);
+            k3_html_real(p->low, out);
+        }
+        fputc('\t', out);
+        if (isfinite(p->low)) {
+            k3_html_real(p->high, out);
         }
         fputc('\t', out);
         k3_html_text(k3_get_text(p->run, "id"), out);

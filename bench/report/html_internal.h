@@ -24,7 +24,10 @@ const char *k3_html_us(double us, char text[32]);
 /* <td class="...">text</td> */
 void k3_html_td(const char *text, const char *class, FILE *out);
 
-/* A number of a record as it stands there; NULL and null: nothing. */
+/* Five digits, or all in front of the point: a reader looks for order and size, the record has the rest. */
+void k3_html_real(double value, FILE *out);
+
+/* A number of a record; NULL and null: nothing. */
 void k3_html_number(const json_t *value, FILE *out);
 
 /* --- html_axes.c: pictures -------------------------------------------------------------------- */

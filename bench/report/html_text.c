@@ -1,4 +1,5 @@
 /* Texts of the page. */
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -58,11 +59,18 @@ void k3_html_td(const char *text, const char *class, FILE *out)
     fputs("</td>", out);
 }
 
+void k3_html_real(double value, FILE *out)
+{
+    double size = fabs(value);
+
+    fprintf(out, size >= 1e4 && size < 1e9 ? "%.0f" : "%.5g", value);
+}
+
 void k3_html_number(const json_t *value, FILE *out)
 {
     if (json_is_integer(value)) {
         fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     } else if (json_is_real(value)) {
-        fprintf(out, "%.9g", json_real_value(value));
+        k3_html_real(json_real_value(value), out);
     }
 }

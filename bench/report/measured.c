@@ -91,6 +91,8 @@ static json_t *record_phase(const char *name, const k3_phase_result_t *p)
     if (p->summary.valid) {
         add_summary(o, &p->summary);
         json_object_set_new(o, "slowest_rank", json_integer(p->slowest_rank));
+        k3_set_count(o, "max_iteration", p->max_iteration);
+        json_object_set_new(o, "max_rank", json_integer(p->max_rank));
         return o;
     }
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -362,7 +364,9 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
     json_object_set_new(o, "check", record_check(cell, m, options->check));
     json_object_set_new(o, "phases", record_phases(m));
     json_object_set_new(o, "rates", record_rates(cell, work, m));
-    if (m->overlap.present) {
+    if (m->overlap.nothing) {
+        k3_set_null(o, "overlap", "exactly 0 us in every iteration, which no measurement gives");
+    } else if (m->overlap.present) {
         json_object_set_new(o, "overlap", record_overlap(&m->overlap));
     } else {
         k3_set_null(o, "overlap", "dispatch, experts and combine follow one another here");

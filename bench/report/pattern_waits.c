@@ -6,7 +6,8 @@
 
 /* --- effects ---------------------------------------------------------------------------------- */
 
-/* Median of values[n] without entry `skip`, and their standard deviation by the median absolute one. */
+/* Median of values[n] without entry `skip`, and their standard deviation by the median absolute one. A
+ * single other one (two ranks) shows no spread; it may be off by as much as it is. */
 static double middle_of_others(const double *values, int n, int skip, double *scratch,
                                double *deviation)
 {
@@ -22,7 +23,7 @@ static double middle_of_others(const double *values, int n, int skip, double *sc
     for (int i = 0; i < m; i++) {
         scratch[i] = fabs(scratch[i] - center);
     }
-    *deviation = 1.4826 * k3_pattern_median(scratch, m);
+    *deviation = m > 1 ? 1.4826 * k3_pattern_median(scratch, m) : fabs(center);
     return center;
 }
 

@@ -4,6 +4,7 @@
 
 #include "bench/cell/routing.h"
 #include "bench/plan/expect.h"
+#include "bench/report/fields.h"
 #include "bench/report/values.h"
 #include "harness/base/arith.h"
 
@@ -456,21 +457,42 @@ json_t *k3_record_refused(const k3_cell_request_t *q, const k3_error_t *err)
     return o;
 }
 
-k3_status_t k3_record_refuse_all(const json_t *cells, k3_error_t *err)
+/* All of them are refused; *reason: the one that all give, or NULL. False for no cells. */
+static bool all_refused(const json_t *cells, const char **reason)
 {
-    const json_t *first = json_object_get(json_array_get(cells, 0), "reason");
+    const json_t *first = json_object_get(json_array_get(cells, 0), "reason"), *cell;
+    size_t        i;
 
-    for (size_t i = 0; i < json_array_size(cells); i++) {
-        const json_t *cell = json_array_get(cells, i);
-        const char   *status = json_string_value(json_object_get(cell, "status"));
-
-        if (status == NULL || strcmp(status, "unsupported") != 0 ||
-            !json_equal(json_object_get(cell, "reason"), first)) {
-            return err->status;
+    *reason = json_string_value(first);
+    json_array_foreach(cells, i, cell)
+    {
+        if (strcmp(k3_get_text(cell, "status"), "unsupported") != 0) {
+            return false;
+        }
+        if (!json_equal(json_object_get(cell, "reason"), first)) {
+            *reason = NULL;
         }
     }
-    if (json_is_string(first) && err->status == K3_OK) {
-        k3_fail(err, K3_ERR_UNSUPPORTED, "%s", json_string_value(first));
+    return json_array_size(cells) > 0;
+}
+
+k3_status_t k3_record_refuse_all(const json_t *cells, k3_status_t status, k3_error_t *err)
+{
+    const char *reason;
+
+    if (all_refused(cells, &reason) && reason != NULL) {
+        k3_fail(err, status, "%s", reason);
+    }
+    return err->status;
+}
+
+k3_status_t k3_record_refuse_each(const json_t *cells, k3_status_t status, k3_error_t *err)
+{
+    const char *reason;
+
+    if (all_refused(cells, &reason) && reason == NULL) {
+        k3_fail(err, status, "none of the %zu cells can be done, each for a reason of its own",
+                json_array_size(cells));
     }
     return err->status;
 }

@@ -32,9 +32,11 @@ void k3_record_degraded(json_t *object, const k3_measurement_t *m, int ranks);
 void k3_record_faults(json_t *object, const k3_cell_t *cell, const k3_measurement_t *m,
                       const char *injected);
 
-/* K3_ERR_UNSUPPORTED with the reason when all of the cells were refused for one and the same reason; K3_OK
- * otherwise, and for no cells. Keeps an earlier fault. */
-k3_status_t k3_record_refuse_all(const json_t *cells, k3_error_t *err);
+/* `status` with the reason when all of the cells were refused for one and the same reason, which says all there
+ * is to say; K3_OK otherwise, and for no cells. Keeps an earlier fault. */
+k3_status_t k3_record_refuse_all(const json_t *cells, k3_status_t status, k3_error_t *err);
+/* The same when their reasons differ: for after they have been shown. */
+k3_status_t k3_record_refuse_each(const json_t *cells, k3_status_t status, k3_error_t *err);
 
 /* A cell that could not be resolved: what was asked for, status and reason. */
 json_t *k3_record_refused(const k3_cell_request_t *request, const k3_error_t *err);

@@ -60,6 +60,20 @@ static void note_one_message(notes_t *n, const json_t *cell, const k3_lanes_t *l
     }
 }
 
+/* One sample far above the usual is named: the median does not show it. */
+static void note_outlier(notes_t *n, const json_t *cell)
+{
+    const json_t *phase = k3_cell_phase(cell, k3_cell_headline(cell));
+    double        median = json_number_value(json_object_get(phase, "median"));
+    double        most = json_number_value(json_object_get(phase, "max"));
+
+    if (median > 0 && most >= 5 * median && json_is_integer(json_object_get(phase, "max_rank"))) {
+        note(n, "iteration %lld took %.0f us on rank %lld, %.1f times the median",
+             k3_get_int(phase, "max_iteration"), most, k3_get_int(phase, "max_rank"),
+             most / median);
+    }
+}
+
 static void note_slowest(notes_t *n, const json_t *cell)
 {
     const json_t *worst;
@@ -217,6 +231,7 @@ void k3_table_notes(const json_t *cell, FILE *out)
     notes_t n = start_notes(k3_cell_backend(cell, backend, sizeof(backend)), out);
 
     note_slowest(&n, cell);
+    note_outlier(&n, cell);
     note_pattern(&n, cell);
     note_choices(&n, cell);
     note_imbalance(&n, cell);

@@ -468,6 +468,13 @@ const char *k3_options_get(const k3_options_t *options, const char *name)
     return options->slots[must_find(options, name)].value;
 }
 
+bool k3_options_on(const k3_options_t *options, const char *name)
+{
+    const char *value = k3_options_get(options, name);
+
+    return value != NULL && strcmp(value, "on") == 0;
+}
+
 k3_origin_t k3_options_origin(const k3_options_t *options, const char *name)
 {
     return options->slots[must_find(options, name)].origin;

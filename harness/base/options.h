@@ -54,6 +54,7 @@ void        k3_options_free(k3_options_t *options);
 
 /* The value as text, NULL when unset. `name` must be in the table (else the program aborts). */
 const char *k3_options_get(const k3_options_t *options, const char *name);
+bool        k3_options_on(const k3_options_t *options, const char *name); /* the value is "on" */
 k3_origin_t k3_options_origin(const k3_options_t *options, const char *name);
 const char *
 k3_origin_name(k3_origin_t origin); /* "default", "file", "environment", "command line" */

@@ -85,6 +85,7 @@ expect_rc 0
 valid r.json
 expect r.json '.cells[0].limits | .machine == "h200" and ([.phases[] | .efficiency < 1 and (.above_limit | not)] | all)'
 expect_text out 'dispatch at .* of the limit of h200'
+expect_text err 'warning: machine h200: its ranks are GPUs, these are processes on a CPU'
 sed 's/^scaleup_gbps = 450/scaleup_gbps = 0.011/' "$source_dir/results/machines/h200.ini" >slow.ini
 launch 2 run --model tiny --backend deepep:ll --tokens 1024 --component pair --iters 3 --machine ./slow.ini --out s.json
 expect_rc 0

@@ -21,7 +21,9 @@ expect dead.json 'of("mooncake") | any(lanes; .phase == "dispatch" and .src == 0
 expect dead.json 'of("nixl") | all(lanes; .phase != "dispatch" or .src == 2 or .dst != 2 or .signals == 0)'
 
 # F02: dead before its rows are sent; the default iteration is the second timed one.
-launch 8 run "${cell[@]}" --backend mooncake,deepep:ll --on-timeout mask --iters 6 --p2p off --call-timeout 1.5 --fault dead:3:dispatch_send --out send.json
+masking=deepep:ll # and mooncake above
+long_tests && masking=mooncake,deepep:ll
+launch 8 run "${cell[@]}" --backend "$masking" --on-timeout mask --iters 6 --p2p off --call-timeout 1.5 --fault dead:3:dispatch_send --out send.json
 expect_rc 0
 expect send.json '.cells[] | .status == "degraded" and .check.state == "ok" and .qps.matches_plan'
 expect send.json ".cells[] | [$masks | [.rank, .phase]] | unique == [[3, \"dispatch_wait\"]]"
@@ -29,25 +31,27 @@ expect send.json '.cells[] | .warmup.n as $w | [.faults.masks | table | .call] |
 
 # F04: late in the first call, which has no limit; then in a later one. What comes late is never counted:
 # the rank stays masked, and every row is checked on both sides.
-launch 8 run "${cell[@]}" --backend mooncake --iters 3 --call-timeout 1 --fault stall:1:dispatch_send:2000:1 --out first.json
+launch 4 run "${cell[@]}" --backend mooncake --iters 3 --call-timeout 1 --fault stall:1:dispatch_send:2000:1 --out first.json
 expect_rc 0
 expect_good first.json 1
-launch 8 run "${cell[@]}" --backend mooncake --iters 6 --call-timeout 1 --fault stall:1:dispatch_send:2500:4 --out later.json
+launch 4 run "${cell[@]}" --backend mooncake --iters 6 --call-timeout 1 --fault stall:1:dispatch_send:2500:4 --out later.json
 expect_rc 0
 expect later.json '.cells[0] | .status == "degraded" and .check.state == "ok" and .qps.matches_plan'
-expect later.json ".cells[0] | [$masks | select(.rank == 1)] | length == 7 and all(.call == 4 and .phase == \"dispatch_wait\")"
-expect later.json ".cells[0] | [$masks | select(.by == 1)] | length == 7 and all(.call == 4)"
-expect later.json '.cells[0].reason | test("rank 1 masked by 7 of 7 .* call 4.*has masked 7 itself")'
+expect later.json ".cells[0] | [$masks | select(.rank == 1)] | length == 3 and all(.call == 4 and .phase == \"dispatch_wait\")"
+expect later.json ".cells[0] | [$masks | select(.by == 1)] | length == 3 and all(.call == 4)"
+expect later.json '.cells[0].reason | test("rank 1 masked by 3 of 3 .* call 4.*has masked 3 itself")'
 
 # F08: a trap fails its cell and no other.
-launch 8 run "${cell[@]}" --backend mooncake,nixl,deepep:ll,uccl --iters 3 --call-timeout 1.5 --fault dead:2:expert_mlp --out trap.json
+trapped=deepep:ll,mooncake
+long_tests && trapped=deepep:ll,uccl,nixl,mooncake
+launch 4 run "${cell[@]}" --backend "$trapped" --iters 3 --call-timeout 1.5 --fault dead:2:expert_mlp --out trap.json
 expect_rc 1
-expect trap.json '[.cells[].status] == ["degraded", "degraded", "failed", "failed"]'
+expect trap.json '.cells[] | .status == (if name == "deepep:ll" or name == "uccl" then "failed" else "degraded" end)'
 expect trap.json 'of("deepep:ll", "uccl") | .reason | test("trap: flags of rank 2 missing after 1.5 s in combine_wait of call [0-9]+")'
 expect trap.json 'of("deepep:ll") | .faults.action == "trap" and .phases == null'
 
 # Where nobody gives up the watchdog speaks.
-launch 8 run "${cell[@]}" --backend pplx --iters 3 --timeout 4 --fault dead:2:dispatch_send --out wait.json
+launch 4 run "${cell[@]}" --backend pplx --iters 3 --timeout 4 --fault dead:2:dispatch_send --out wait.json
 expect_rc 4
 expect_text err 'no progress .* rank 0 .*dispatch_wait.*counts or their rows missing' 'rank 2 .*in dispatch_send'
 expect wait.json '.cells[0] | .status == "failed" and (.reason | test("no progress"))'
@@ -61,17 +65,17 @@ expect half.json ".cells[0] | [$masks | [.by, .rank, .call]] == [[0,1,1],[0,3,1]
 expect half.json '.cells[0] | [lanes | select(.messages + .signals > 0) | .src, .dst] | unique == [0, 2, 5]'
 
 # Without a fault no limit is in force, and the record says so.
-launch 8 run "${cell[@]}" --backend mooncake --iters 2 --out plain.json
+launch 4 run "${cell[@]}" --backend mooncake --iters 2 --out plain.json
 expect_rc 0
 expect plain.json '.cells[0].faults | .limit_s == null and (.limit_s_reason | test("for ever")) and .injected == null and .masks.rows == []'
 
 # A fault that never comes tests nothing.
-launch 8 run "${cell[@]}" --backend mooncake --iters 2 --call-timeout 2 --fault dead:2:tp_all_reduce --out never.json
+launch 4 run "${cell[@]}" --backend mooncake --iters 2 --call-timeout 2 --fault dead:2:tp_all_reduce --out never.json
 expect_rc 1
 expect never.json '.cells[0].reason | test("never came to tp_all_reduce")'
-launch 8 run "${cell[@]}" --backend mooncake --fault dead:8:router --out no.json
-expect_refused 2 "'8'" '0 to 7'
-launch 8 run "${cell[@]}" --backend mooncake --fault dead:1:router --component control --out no.json
+launch 4 run "${cell[@]}" --backend mooncake --fault dead:8:router --out no.json
+expect_refused 2 "'8'" '0 to 3'
+launch 4 run "${cell[@]}" --backend mooncake --fault dead:1:router --component control --out no.json
 expect_refused 2 control
 single plan --backend mooncake --on-timeout trap
 expect_refused 2 mooncake 'on-timeout trap' mask

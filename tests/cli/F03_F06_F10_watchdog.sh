@@ -140,6 +140,12 @@ launch 4 run --model "tiny:E=16,K=4" --dp 4 --tokens 8 --backend mooncake --iter
 expect_rc 4
 expect elsewhere.json '.cells[0].reason | test("roll call: stalled elsewhere than most ranks: rank 1 ")'
 
+# A rank that makes one dispatch fewer is ahead of the others: it and its call are named.
+launch 4 run --model "tiny:E=16,K=4" --dp 4 --tokens 8 --backend mooncake --iters 5 --timeout 2 --fault skip:2:4 --out fewer.json
+expect_rc 4
+expect_text err 'missing, first: local expert [0-9]+ from rank 2' 'roll call: in dispatch_wait, step 3: rank 0 ' 'roll call: in .*: rank 2 '
+expect fewer.json '.cells[0] | .status == "failed" and (.reason | test("roll call: .*: rank 2 "))'
+
 # A rank that does not even come to MPI_Init: not a stall, and said so. Starting may take 20 s more than --timeout.
 if long_tests; then
     run_it mpirun --oversubscribe -n 4 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || exec sleep 60; exec "$@"' sh "$k3bench" \

@@ -47,7 +47,7 @@ expect gaps.json '.cells[] | .work.assignments == 498 and .traffic.dispatch.mess
 expect gaps.json '.cells[] | [lanes | select(.phase == "dispatch" and .dst == 3 and .messages > 0)] | length == 0'
 expect gaps.json '.cells[] | [lanes | select(.phase == "combine" and .src == 3) | .signals] | length == 8 and add > 0'
 for skew in one-empty all-but-one-empty; do
-    launch 8 run "${model[@]}" --backend "$fused" --tokens 16 --tokens-skew "$skew" --component pair --out "$skew.json"
+    launch 4 run "${model[@]}" --backend "$fused" --tokens 16 --tokens-skew "$skew" --component pair --out "$skew.json"
     expect_rc 0
     expect_good "$skew.json" 3
 done
@@ -57,7 +57,7 @@ expect_rc 0
 expect_good hot.json 3
 
 # Formats, other numbers of ranks, groups, all rows on every rank.
-launch 8 run "${model[@]}" --backend megamoe --dispatch-dtype mxfp8,mxfp4 --tokens 5 --dp 2 --out dp.json
+launch 4 run "${model[@]}" --backend megamoe --dispatch-dtype mxfp8,mxfp4 --tokens 5 --dp 2 --out dp.json
 expect_rc 0
 expect_good dp.json 2
 launch 2 run "${model[@]}" --backend flashinfer_megamoe --dispatch-dtype mxfp8,bf16 --combine-dtype bf16,mxfp8 --tokens 5 --out formats.json
@@ -78,15 +78,23 @@ expect wrong.json '.cells[] | .check.state == "wrong" and .check.first_wrong.sta
 
 # Mapped memory only, no parts alone, 256 rows at most in the window.
 launch 4 run "${model[@]}" --backend "$fused" --tokens 4 --nodes-as 2 --out no.json
-expect_rc 0
+expect_rc 2
+expect_text err 'none of the 3 cells can be done, each for a reason of its own'
 expect no.json '[.cells[] | .status == "unsupported" and (.reason | test("limit 1 node, not 2"))] == [true, true, true]'
 launch 4 run "${model[@]}" --backend "$fused" --tokens 4 --p2p off --component dispatch --out off.json
-expect_rc 0
+expect_rc 2
 expect off.json '.cells[] | .status == "unsupported" and (.reason | test("p2p off"))'
 launch 4 run "${model[@]}" --backend "$fused" --tokens 4 --component dispatch,combine --out parts.json
-expect_rc 0
+expect_rc 2
 expect parts.json '.cells | length == 6'
 expect parts.json '.cells[] | .status == "unsupported" and (.reason | test("overlap"))'
+single plan --backend "$fused" --tp 4 --tokens 4 --nodes-as 2
+expect_rc 2
+expect_text err 'none of the 3 cells can be done'
+expect_text out '^unsupported: .*limit 1 node, not 2'
+# One among them that can: the others do not fail it.
+launch 4 run "${model[@]}" --backend "$fused,null" --tokens 4 --nodes-as 2 --iters 1 --out some.json
+expect_rc 0
 single plan --model kimi-k3 --tp 8 --backend ascend_fuseep --tokens 257
 expect_refused 2 'ascend_fuseep' '257' 'limit 256'
 single plan --model kimi-k3 --tp 8 --backend ascend_fuseep --tokens 256 --json full.json

@@ -9,10 +9,10 @@ cell=(--model "tiny:E=32,K=4" --dp 2 --seed 7 --check every --iters 2)
 launch 8 run "${cell[@]}" --backend "$all" --nodes-as 2 --out nodes.json
 expect_rc 0
 expect_good nodes.json 5
-launch 8 run "${cell[@]}" --dp 8 --backend "$all" --nodes-as 4 --p2p off --tokens 4 --component pair --out lanes.json
+launch 4 run "${cell[@]}" --dp 4 --backend "$all" --nodes-as 4 --p2p off --tokens 4 --component pair --out lanes.json
 expect_rc 0
 expect_good lanes.json 5
-UCX_TLS=tcp,self launch 8 run "${cell[@]}" --backend "$all" --p2p off --tokens 4 --component pair --out tcp.json
+UCX_TLS=tcp,self launch 4 run "${cell[@]}" --backend "$all" --p2p off --tokens 4 --component pair --out tcp.json
 expect_rc 0
 expect_good tcp.json 5
 expect tcp.json '.cells[].qps.transport | test("tcp")'
@@ -42,12 +42,12 @@ for skew in $skews; do
 done
 
 # Signals as writes wait for the messages before them; zero copy; results as LogFMT-10, which take what they need.
-launch 8 run "${cell[@]}" --backend mooncake,deepep:ll,nixl --p2p off --component pair --signal write --out write.json
+launch 4 run "${cell[@]}" --backend mooncake,deepep:ll,nixl --p2p off --component pair --signal write --out write.json
 expect_rc 0
 expect_good write.json 3
 expect write.json '.cells[].choices | .signal == "write" and .signal_waits'
 expect write.json '.cells[].key | test("nop2p.write/")'
-launch 8 run "${cell[@]}" --backend deepep:ll,nixl,uccl --p2p off --component pair --zero-copy on,off --out copy.json
+launch 4 run "${cell[@]}" --backend deepep:ll,nixl,uccl --p2p off --component pair --zero-copy on,off --out copy.json
 expect_rc 0
 expect_good copy.json 6
 launch 8 run "${cell[@]}" --backend deepep:ll --nodes-as 2 --combine-dtype logfmt10 --out logfmt.json
@@ -57,7 +57,7 @@ expect logfmt.json '.cells[0] | ([lanes | select(.phase == "combine") | .bytes_p
     | .traffic.combine.bytes_payload == 512 * 520 and $sent >= 512 * 328 and $sent < 512 * 520'
 
 # The check finds a wrong row in all of them.
-launch 8 run "${cell[@]}" --backend nixl,uccl,pplx --component pair --fault corrupt:5:3 --out wrong.json
+launch 4 run "${cell[@]}" --backend nixl,uccl,pplx --component pair --fault corrupt:3:3 --out wrong.json
 expect_rc 1
 expect wrong.json '.cells | length == 3 and all(.status == "failed" and .check.state == "wrong")'
 

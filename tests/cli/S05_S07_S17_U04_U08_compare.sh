@@ -19,8 +19,8 @@ def cell(key, value, hash="0123456789abcdef"):
         c["phases"] = [{"name": "region", "median": value, "ci95": None, "n": 1}]
     return c
 
-def record(path, run, cells, machine="0000000000000001", cores=2, hash="0123456789abcdef"):
-    json.dump({"schema": "k3bench.result/1", "run": {"id": run}, "fingerprint": {"key": machine, "stable": {"cpu_model": "x", "cores": cores}},
+def record(path, run, cells, machine="0000000000000001", cores=2, hash="0123456789abcdef", crowded=False):
+    json.dump({"schema": "k3bench.result/1", "topology": {"ranks": [], "oversubscribed": crowded}, "run": {"id": run}, "fingerprint": {"key": machine, "stable": {"cpu_model": "x", "cores": cores}},
                "cells": [cell(k, v, hash) for k, v in cells.items()]}, open(path, "w"))
 
 exec(open(sys.argv[1]).read())
@@ -31,6 +31,8 @@ for i in range(8):
     new = {"a/x": 120 + i, "b/x": 40.0 + i / 10, "c/x": 7.0, "e/x": "failed check: wrong", "f/x": 3.0, "z/x": 0.3}
     record(f"base{i}.json", f"{i:016x}", base)
     record(f"new{i}.json", f"{i + 100:016x}", new)
+for i in range(4):
+    record(f"crowded{i}.json", f"{i + 500:016x}", {"a/x": 100 + i, "b/x": 50.0}, crowded=True)
 record("other.json", f"{999:016x}", {"a/x": 100.0}, machine="0000000000000002", cores=4)
 record("routed.json", f"{998:016x}", {"a/x": 100.0}, hash="fedcba9876543210")
 record("unsupported.json", f"{997:016x}", {"a/x": "unsupported too wide"})
@@ -61,6 +63,14 @@ single compare base0.json base1.json -- base1.json
 expect_refused 2 'base1.json' 'already given'
 single compare base[0-3].json -- base[4-7].json
 expect_rc 0
+expect_no_text out 'oversubscribed'
+single compare crowded[01].json -- crowded[23].json
+expect_rc 0
+expect_text out '^oversubscribed: launches had more ranks than cores'
+single compare crowded[01].json -- crowded[23].json -o crowded.md
+expect_text crowded.md '^oversubscribed: '
+single compare base[01].json -- crowded[23].json -o crowded.json
+expect crowded.json '.oversubscribed and (.cells[] | select(.key == "a/x") | .reason | test("oversubscribed"))'
 single compare base0.json -- new0.json --floor 500
 expect_rc 1
 expect_text out '^broken' 'launches a side would decide'

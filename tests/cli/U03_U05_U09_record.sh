@@ -36,6 +36,16 @@ check "one record" [ "$(find . -name '*three*' | wc -l)" = 1 ]
 launch 4 run "${cell[@]}" --tokens 2,4,8 --out three.json
 expect_refused 3 'three.json' 'exists'
 expect_good three.json 3
+# Without --out, where the folder is: names that differ, and sort by the start.
+mkdir -p results/local
+launch 2 run "${cell[@]}"
+sleep 1
+launch 2 run "${cell[@]}"
+expect_rc 0
+check "two names" [ "$(find results/local -name '2*T*Z-*.json' | wc -l)" = 2 ]
+# shellcheck disable=SC2012 # names of our own
+check "in order of their start" [ "$(ls results/local/*.json | xargs jq -r .run.started_utc)" = "$(ls results/local/*.json | xargs jq -r .run.started_utc | sort)" ]
+rm -r results
 # To standard output; the table then goes to stderr.
 launch 2 run "${cell[@]}" --out -
 expect_rc 0

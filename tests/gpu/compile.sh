@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles the GPU kernels for what this machine has a compiler for: compile.sh cuda|hip|gfx950 ROOT NVCC HIPCC.
-# By itself as far as PTX for one architecture, and as far as types for gfx90a; with K3BENCH_TEST_LONG to
+# By itself as far as PTX for one architecture, not optimised, and as far as types for gfx90a; with K3BENCH_TEST_LONG to
 # code for every architecture that the compiler knows. gfx950 needs a newer clang than Debian's, such as the
 # one in the Python package ziglang, with the HIP headers of hipcc. Exit code 77 where there is no compiler.
 set -euo pipefail
@@ -14,9 +14,9 @@ need() { # COMPILER NAME PACKAGE
     [ -x "$1" ] || { echo "skipped: no $2 here ($3)"; exit 77; }
 }
 
-cuda() { # ARCHITECTURE OUTPUT-OPTION
-    "$nvcc" -std=c++17 --fmad=false -Werror all-warnings -I "$root" "$2" -arch="sm_$1" "$source" -o "$out/cuda_$1"
-    echo "compiled for sm_$1 ($2)"
+cuda() { # ARCHITECTURE OUTPUT-OPTION...
+    "$nvcc" -std=c++17 --fmad=false -Werror all-warnings -I "$root" "${@:2}" -arch="sm_$1" "$source" -o "$out/cuda_$1"
+    echo "compiled for sm_$1 (${*:2})"
 }
 
 hip() { # ARCHITECTURE
@@ -50,7 +50,7 @@ depth=(-fsyntax-only)
 if [ "$dialect" = cuda ]; then
     need "$nvcc" nvcc "CUDA 13"
     if [ -z "${K3BENCH_TEST_LONG:-}" ]; then
-        cuda 90a -ptx
+        cuda 90a -ptx -G
     else
         for architecture in 90a 100a 103a; do cuda "$architecture" -cubin; done
     fi

@@ -1,5 +1,7 @@
 /* Data, signals and accounts of queue pairs, over shared memory and TCP, with and without plain
  * stores. ranks: 1 2 3 8 */
+#include <math.h>
+
 #include "harness/base/keyed.h"
 #include "ranks.h"
 
@@ -297,6 +299,114 @@ static void test_gathered_rows(void)
     CHECK_OK(k3_qps_barrier(qps, err));
 }
 
+enum { COPIES = 2, COPY_BYTES = 1000, COPY_STEP = SLOT / COPIES };
+
+static unsigned qp_of_copies(int src, int dst)
+{
+    return (unsigned)(src + dst) % per_peer;
+}
+
+/* All copies of all ranks, each with a signal behind the last one of its lane. */
+static void send_copies(unsigned char *source, k3_copy_t *to)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < COPY_BYTES; i++) {
+        source[i] = byte_of(world.rank, 0, 7777, 1, i);
+    }
+    for (int peer = 0; peer < world.size; peer++) {
+        unsigned qp = qp_of_copies(world.rank, peer);
+
+        for (unsigned copy = 0; copy < COPIES; copy++) {
+            to[count++] =
+                (k3_copy_t){.offset = lane_number(world.rank, qp) * SLOT + copy * COPY_STEP,
+                            .peer = peer,
+                            .qp = qp,
+                            .rings = copy + 1 == COPIES};
+        }
+    }
+    k3_qps_put_copies(qps, to, count, source, COPY_BYTES, 900);
+    for (int peer = 0; peer < world.size; peer++) {
+        unsigned qp = qp_of_copies(world.rank, peer);
+
+        k3_qps_signal_write32(qps, peer, qp,
+                              signals_at + lane_number(world.rank, qp) * SIGNAL_SLOT + 40, 3);
+    }
+}
+
+static void receive_copies(int src)
+{
+    uint64_t    lane = lane_number(src, qp_of_copies(src, world.rank));
+    const char *memory = k3_qps_memory(qps);
+
+    wait_word32(memory + signals_at + lane * SIGNAL_SLOT + 40, 3);
+    for (unsigned copy = 0; copy < COPIES; copy++) {
+        const char *data = memory + lane * SLOT + copy * COPY_STEP;
+
+        for (unsigned i = 0; i < COPY_BYTES; i++) {
+            CHECK((unsigned char)data[i] == byte_of(src, 0, 7777, 1, i));
+        }
+        CHECK(data[COPY_BYTES] == 0);
+    }
+}
+
+static void check_copies(int peer)
+{
+    k3_lane_stats_t stats;
+    bool            stored = k3_qps_kind(qps, peer) != K3_LANE_QP;
+
+    k3_qps_lane_stats(qps, 0, peer, qp_of_copies(world.rank, peer), false, &stats);
+    CHECK(stats.messages == COPIES && stats.hist->total == COPIES && stats.signals == 1);
+    CHECK(stats.bytes_wire == COPIES * COPY_BYTES + 4 && stats.bytes_payload == COPIES * 900);
+    CHECK(stats.doorbells == (stored ? 0 : 1));
+    CHECK(stats.busy_us <= stats.last_done_us - stats.first_post_us + 0.001);
+}
+
+/* One row to several places, some of them of one lane: bytes, messages, doorbells and times of each. */
+static void test_copies(void)
+{
+    unsigned char source[COPY_BYTES];
+    k3_copy_t    *to = malloc((size_t)world.size * COPIES * sizeof(*to));
+
+    CHECK(to != NULL);
+    memset(k3_qps_memory(qps), 0, (size_t)world.size * per_peer * SLOT);
+    CHECK_OK(k3_qps_barrier(qps, err));
+    k3_qps_reset(qps);
+    k3_qps_bank_begin(qps, 0);
+    send_copies(source, to);
+    for (int src = 0; src < world.size; src++) {
+        receive_copies(src);
+    }
+    CHECK_OK(k3_qps_bank_end(qps, err));
+    for (int peer = 0; peer < world.size; peer++) {
+        check_copies(peer);
+    }
+    CHECK_OK(k3_qps_barrier(qps, err));
+    free(to);
+}
+
+/* The first is booked from its own look at the clock, every other one from the end of the one before: what lies
+ * between the first post and the last end is busy, to the tick. */
+static void test_copies_share_the_clock(void)
+{
+    static const unsigned char row[64] = {1};
+    enum { MANY = 32 };
+    k3_copy_t       to[MANY];
+    k3_lane_stats_t stats;
+
+    for (unsigned i = 0; i < MANY; i++) {
+        to[i] = (k3_copy_t){.offset = i * sizeof(row), .peer = world.rank};
+    }
+    k3_qps_reset(qps);
+    k3_qps_bank_begin(qps, 0);
+    k3_qps_put_copies(qps, to, MANY, row, sizeof(row), sizeof(row));
+    CHECK_OK(k3_qps_bank_end(qps, err));
+    k3_qps_lane_stats(qps, 0, world.rank, 0, false, &stats);
+    CHECK(stats.messages == MANY && stats.hist->total == MANY);
+    CHECK(fabs(stats.last_done_us - stats.first_post_us - stats.busy_us) < 0.001);
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
 /* A row in two places is one message, in its own bank while posts go to another one; a block of
  * status is one signal. */
 static void test_parts_and_blocks(void)
@@ -352,7 +462,7 @@ static void test_accounting_off(void)
 }
 
 /* More operations than the pool holds. */
-static void test_many(void)
+static void test_Q01_more_than_the_pool(void)
 {
     static char     data[64];
     k3_lane_stats_t stats;
@@ -403,9 +513,11 @@ static void test_transport(const char *transports, bool mappable, unsigned most)
             test_mapping();
             test_pull();
             test_gathered_rows();
+            test_copies();
+            test_copies_share_the_clock();
             test_parts_and_blocks();
             test_accounting_off();
-            test_many();
+            test_Q01_more_than_the_pool();
             k3_qps_destroy(qps);
         }
     }

@@ -82,7 +82,7 @@ static k3_signal_order_t order_with(k3_order_fault_t fault, bool p2p)
     return order;
 }
 
-static void test_order(void)
+static void test_Q04_Q16_order(void)
 {
     k3_qps_config_t config = basic_config(100, 2, false);
 
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
     test_refusals();
     test_mismatch();
     test_one_fails();
-    test_order();
+    test_Q04_Q16_order();
     test_flush_form();
     test_slow_lane(true);
     test_slow_lane(false);

@@ -71,12 +71,47 @@ static void test_shared_variants(void)
     }
 }
 
+/* Rings of two slots, a row a chunk: every slot waits for its credit while one forwarder is late. */
+static void test_P25_rings_of_two_slots(void)
+{
+    static const k3_ring_tuning_t narrow[] = {{2, {1, 2, 1, 2}, {1, 4, 1, 2}}, {0}};
+    k3_cell_request_t             request = request_of("deepep:normal", 33);
+    k3_region_options_t           options = {.fabric = fabric,
+                                             .accounting = true,
+                                             .order_rounds = 8,
+                                             .fault = K3_FAULT_NONE,
+                                             .isa = "auto"};
+    k3_profile_t                  profile;
+    k3_check_t                    check;
+    opened_t                      o = {0};
+
+    request.skew = "ragged";
+    CHECK_OK(k3_cell_create(&request, &o.cell, err));
+    profile = *o.cell.profile;
+    profile.rings = narrow;
+    o.cell.profile = &profile;
+    options.weights = &o.weights;
+    options.fault.stall_rank = world.size / 2;
+    options.fault.stall_phase = K3_PHASE_DISPATCH_WAIT;
+    options.fault.stall_ms = 20.0;
+    options.fault.stall_every = 2;
+    CHECK_OK(k3_region_create(&o.cell, &world, &options, &o.region, err));
+    open_check(&o);
+    for (int round = 0; round < ROUNDS; round++) {
+        run_once(&o);
+        verify(&o);
+    }
+    check = close_region(&o);
+    CHECK(!check.wrong && check.rows_checked > 0);
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
     CHECK_OK(k3_fabric_open(&world, &fabric, err));
     test_context();
     test_shared_variants();
+    test_P25_rings_of_two_slots();
     k3_fabric_close(fabric);
     return finish("test_region_variants");
 }

@@ -144,14 +144,20 @@ static void test_types_round_to_the_nearest_bf16(void **state)
 
 static void test_what_is_no_number_is_refused(void **state)
 {
-    float    nan_row[2] = {1.0f, NAN}, large[2] = {1.0f, 3.4e38f};
-    uint16_t half[2] = {0x3c00, 0x7c00}, bits[2] = {0x3f80, 0xff80};
+    float    nan_row[2] = {1.0f, NAN}, large[2] = {1.0f, 3e38f}, most[2] = {-1e12f, 1e12f};
+    uint16_t half[2] = {0x3c00, 0x7c00}, bits[2] = {0x3f80, 0xff80}, high[2] = {0x3f80, 0x7f00};
+
+    k3_hidden_t *hidden;
 
     (void)state;
     assert_null(hidden_of(K3_NPY_F32, 1, 2, nan_row));
-    assert_null(hidden_of(K3_NPY_F32, 1, 2, large));
+    assert_null(hidden_of(K3_NPY_F32, 1, 2, large)); /* finite, but no sum of products is */
+    hidden = hidden_of(K3_NPY_F32, 1, 2, most);
+    assert_non_null(hidden);
+    k3_hidden_close(hidden);
     assert_null(hidden_of(K3_NPY_F16, 1, 2, half));
     assert_null(hidden_of(K3_NPY_U16, 1, 2, bits));
+    assert_null(hidden_of(K3_NPY_U16, 1, 2, high));
     assert_null(hidden_of(K3_NPY_I32, 1, 1, nan_row));
 }
 

@@ -160,13 +160,13 @@ static void test_refusals(void **state)
     assert_refused("tiny:=4", "KEY=VALUE", "=4");
     assert_refused("tiny:E=32,", "KEY=VALUE", "E, K, H, L, I, S");
     assert_refused("tiny:EXPERTSX=4", "KEY=VALUE", "EXPERTSX");
-    assert_refused("tiny:E=0", "0", "model key value");
-    assert_refused("tiny:K=-1", "-1", "model key value");
-    assert_refused("tiny:E=32x", "32x", "model key value");
-    assert_refused("tiny:E=32 K=4", "32 K=4", "model key value");
+    assert_refused("tiny:E=0", "0", "model key E");
+    assert_refused("tiny:K=-1", "-1", "model key K");
+    assert_refused("tiny:E=32x", "32x", "model key E");
+    assert_refused("tiny:E=32 K=4", "32 K=4", "model key E");
     assert_refused("tiny:E=1048577", "1048577", "1048576");
     assert_refused("tiny:E=4294967328", "4294967328", "1048576");
-    assert_refused("tiny:E=99999999999999999999999", "99999999999999999999999", "model key value");
+    assert_refused("tiny:E=99999999999999999999999", "99999999999999999999999", "model key E");
 }
 
 static void test_long_names(void **state)

@@ -96,6 +96,17 @@ static void test_F01_dead(void **state)
     assert_int_equal(f.dead_rank[2], 4);
 }
 
+static void test_F10_skip(void **state)
+{
+    k3_fault_t f = parse("skip:2:5");
+
+    (void)state;
+    assert_int_equal(f.skip_rank, 2);
+    assert_int_equal(f.skip_call, 5);
+    assert_int_equal(f.dead_count, 0);
+    assert_int_equal(parse("none").skip_rank, -1);
+}
+
 /* One iteration alone, or each. */
 static void test_F04_stall_in_one_iteration(void **state)
 {
@@ -133,6 +144,11 @@ static void test_refused(void **state)
         {"dead:1:rooter", "router"},
         {"dead:1:router:0", "iteration"},
         {"dead:1:router:x", "iteration"},
+        {"skip", "skip:RANK:ITERATION"},
+        {"skip:1", "skip:RANK:ITERATION"},
+        {"skip:8:1", "8"},
+        {"skip:1:0", "iteration"},
+        {"skip:1:2:3", "skip:RANK:ITERATION"},
         {"stall:8:router:5", "8"},
         {"stall:-1:router:5", "-1"},
         {"stall:x:router:5", "x"},
@@ -166,9 +182,13 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),     cmocka_unit_test(test_F11_stall),
-        cmocka_unit_test(test_slow_qp),  cmocka_unit_test(test_N01_corrupt),
-        cmocka_unit_test(test_F01_dead), cmocka_unit_test(test_F04_stall_in_one_iteration),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_F11_stall),
+        cmocka_unit_test(test_slow_qp),
+        cmocka_unit_test(test_N01_corrupt),
+        cmocka_unit_test(test_F01_dead),
+        cmocka_unit_test(test_F10_skip),
+        cmocka_unit_test(test_F04_stall_in_one_iteration),
         cmocka_unit_test(test_refused),
     };
 

@@ -27,7 +27,7 @@ static void hand_values(void **state)
 }
 
 /* Case N11: ten hours, and 100 days, at 4 GHz keep their place. */
-static void ten_hours(void **state)
+static void test_N11_ten_hours(void **state)
 {
     k3_clock_scale_t scale = k3_clock_scale(4000000, 1000000);
     uint64_t         hours = UINT64_C(36000) * 4000000000;
@@ -78,7 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hand_values),
-        cmocka_unit_test(ten_hours),
+        cmocka_unit_test(test_N11_ten_hours),
         cmocka_unit_test(real_rate),
     };
 

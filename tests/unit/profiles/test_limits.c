@@ -127,7 +127,7 @@ static void test_fixed_counts(void **state)
 }
 
 /* O03: a million is refused by every row with the real limit and the value. */
-static void test_absurd_count_O03(void **state)
+static void test_absurd_count_O03_Q08(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < k3_registry_count(); i++) {
@@ -497,7 +497,7 @@ static void test_width_2880_N17(void **state)
 }
 
 /* P16: 6 ranks, cap 33: fp8 refused with the rule in both generations, bf16 allowed. */
-static void test_rows_by_four_P16(void **state)
+static void test_rows_by_four_P15_P16(void **state)
 {
     const char *const names[] = {"mooncake", "deepep:ll", "nixl", "uccl"};
 
@@ -517,11 +517,16 @@ static void test_rows_by_four_P16(void **state)
         f.dispatch_format = K3_FORMAT_FP8;
         f.max_tokens = 34;
         assert_runs(p, &f);
+        f.ranks = f.ranks_per_node = 3;
+        f.max_tokens = 126;
+        assert_refused(p, &f, "378", "multiple of 4");
+        f.max_tokens = 128;
+        assert_runs(p, &f);
     }
 }
 
 /* The product is not cut to 32 or 64 bits on its way to the rule. */
-static void test_large_caps_do_not_wrap(void **state)
+static void test_large_caps_do_not_wrap_O13(void **state)
 {
     const k3_profile_t *p = profile_of("nixl");
     k3_limit_facts_t    f = plain(p, K3_GENERATION_K3);
@@ -635,7 +640,7 @@ int main(void)
         cmocka_unit_test(test_deepep_ll_Q11),
         cmocka_unit_test(test_deepep_normal_Q07),
         cmocka_unit_test(test_fixed_counts),
-        cmocka_unit_test(test_absurd_count_O03),
+        cmocka_unit_test(test_absurd_count_O03_Q08),
         cmocka_unit_test(test_plain_shape_runs),
         cmocka_unit_test(test_edges_C05_C06_L07_O06_O08_O12),
         cmocka_unit_test(test_no_limit_untested),
@@ -643,8 +648,8 @@ int main(void)
         cmocka_unit_test(test_kimi_k3_O06),
         cmocka_unit_test(test_node_shapes_L07),
         cmocka_unit_test(test_width_2880_N17),
-        cmocka_unit_test(test_rows_by_four_P16),
-        cmocka_unit_test(test_large_caps_do_not_wrap),
+        cmocka_unit_test(test_rows_by_four_P15_P16),
+        cmocka_unit_test(test_large_caps_do_not_wrap_O13),
         cmocka_unit_test(test_large_slab_C04),
         cmocka_unit_test(test_mapped_memory_only),
         cmocka_unit_test(test_formats_O12),

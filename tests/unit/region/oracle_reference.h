@@ -66,22 +66,36 @@ static inline void ref_dense(const k3_cell_t *cell, k3_tensor_t tensor, uint32_t
     }
 }
 
+/* Values of all codes of a format, by its own function. */
+typedef float (*ref_decode_t)(uint8_t code);
+
+static inline const float *ref_values(ref_decode_t decode, float *values, bool *known)
+{
+    for (int code = 0; code < 256 && !*known; code++) {
+        values[code] = decode((uint8_t)code);
+    }
+    *known = true;
+    return values;
+}
+
 static inline void ref_weight_row(const k3_cell_t *cell, uint32_t expert, k3_expert_matrix_t matrix,
                                   uint32_t row, uint32_t begin, uint32_t end, float *out)
 {
-    uint8_t values[WIDTH_MAX], scales[WIDTH_MAX];
+    static float e2m1[256], e4m3[256];
+    static bool  knows_e2m1, knows_e4m3;
+    const float *four = ref_values(k3_oracle_e2m1_value, e2m1, &knows_e2m1);
+    const float *eight = ref_values(k3_oracle_e4m3_value, e4m3, &knows_e4m3);
+    uint8_t      values[WIDTH_MAX], scales[WIDTH_MAX];
+    float        scale = 0.0f;
 
     k3_expert_row(&cell->model, cell->seed, expert, matrix, row, begin, end, values, scales);
     for (uint32_t i = 0; i < end - begin; i++) {
         if (cell->model.weights == K3_WEIGHT_MXFP4) {
-            uint8_t code = (uint8_t)(values[i / 2] >> (i % 2 * 4) & 15);
-
-            out[i] = k3_oracle_e2m1_value(code) * k3_oracle_e8m0_value(scales[i / 32]);
+            scale = i % 32 == 0 ? k3_oracle_e8m0_value(scales[i / 32]) : scale;
+            out[i] = four[values[i / 2] >> (i % 2 * 4) & 15] * scale;
         } else {
-            float scale;
-
             memcpy(&scale, scales + i / 128 * sizeof(scale), sizeof(scale));
-            out[i] = k3_oracle_e4m3_value(values[i]) * scale;
+            out[i] = eight[values[i]] * scale;
         }
     }
 }

@@ -378,7 +378,7 @@ static void test_one_element_of_each_stage(void **state)
     }
 }
 
-static void test_the_wrong_payload(void **state)
+static void test_P21_the_wrong_payload(void **state)
 {
     static region_row_t rows[ROWS];
     k3_cell_t           cell = make_cell(&tiny, &complete, &w4a8, K3_FORMAT_FP8, 4, 4);
@@ -394,7 +394,7 @@ static void test_the_wrong_payload(void **state)
 }
 
 /* N01: norms and sum of the rows stay the same. */
-static void test_swapped_rows(void **state)
+static void test_N01_swapped_rows(void **state)
 {
     static region_row_t rows[ROWS];
     k3_cell_t           cell = make_cell(&tiny, &complete, &w4a8, K3_FORMAT_FP8, 4, 4);
@@ -409,6 +409,28 @@ static void test_swapped_rows(void **state)
     check = check_rows(&cell, false, rows);
     assert_wrong(&check, K3_STAGE_COMBINED, 2, "row holds the combined latent row of row 3");
     assert_int_equal(check.first_row, 2);
+}
+
+/* A combine that goes by the selections of another row, as a table received in the dispatch would have it: that row
+ * alone is wrong. */
+static void test_P06_table_of_another_row(void **state)
+{
+    static region_row_t     rows[ROWS], others[ROWS];
+    static const mistakes_t none = {0};
+    k3_cell_t               cell = make_cell(&tiny, &complete, &w4a8, K3_FORMAT_FP8, 4, 4);
+    k3_check_t              check;
+
+    (void)state;
+    make_rows(&cell, NULL, false, rows);
+    make_rows(&cell, NULL, false, others);
+    memcpy(others[3].ids, rows[4].ids, sizeof(others[3].ids));
+    ref_row(&cell, &none, false, 3, PAYLOAD, &others[3]);
+    rows[3].measured.combined = others[3].combined;
+    check = check_rows(&cell, false, rows);
+    assert_true(check.wrong);
+    assert_int_equal(check.first_stage, K3_STAGE_COMBINED);
+    assert_int_equal(check.first_row, 3);
+    assert_int_equal(check.rows_wrong, 1);
 }
 
 static void test_double_reduce(void **state)
@@ -707,8 +729,9 @@ int main(void)
         cmocka_unit_test(test_null_members_are_not_looked_at),
         cmocka_unit_test(test_ids_not_sent),
         cmocka_unit_test(test_one_element_of_each_stage),
-        cmocka_unit_test(test_the_wrong_payload),
-        cmocka_unit_test(test_swapped_rows),
+        cmocka_unit_test(test_P21_the_wrong_payload),
+        cmocka_unit_test(test_N01_swapped_rows),
+        cmocka_unit_test(test_P06_table_of_another_row),
         cmocka_unit_test(test_double_reduce),
         cmocka_unit_test(test_factors),
         cmocka_unit_test(test_F01_selections_that_were_not_served),

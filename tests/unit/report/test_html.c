@@ -2,6 +2,7 @@
 #include "report_test.h"
 
 #include "bench/report/html.h"
+#include "bench/report/html_internal.h"
 
 static char *page_of(json_t *document)
 {
@@ -51,6 +52,28 @@ static size_t count_of(const char *text, const char *what)
         text += strlen(what);
     }
     return n;
+}
+
+/* Five digits are read; whole numbers stay whole. */
+static void test_digits(void **state)
+{
+    static const struct {
+        double      value;
+        const char *text;
+    } rows[] = {{123.456789, "123.46"}, {0.00012345678, "0.00012346"}, {98765.4321, "98765"},
+                {1234567.8, "1234568"}, {2.5e12, "2.5e+12"},           {-41.000049, "-41"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char  *text = NULL;
+        size_t size;
+        FILE  *file = open_memstream(&text, &size);
+
+        k3_html_real(rows[i].value, file);
+        fclose(file);
+        assert_string_equal(text, rows[i].text);
+        free(text);
+    }
 }
 
 static void test_hostile(void **state)
@@ -107,6 +130,7 @@ static void test_nothing_measured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_digits),
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_content),
         cmocka_unit_test(test_nothing_measured),

@@ -171,6 +171,31 @@ static void test_S12_skewed_routing(void **state)
     expect_pattern(&p, "skewed routing", "rank", 2);
 }
 
+/* The name of what is found between two ranks, the mean waits of each for the other given. */
+static void expect_between_two(double first_us, double second_us, const char *name)
+{
+    json_t *rows = json_pack("[[s, i, i, f, f, i], [s, i, i, f, f, i]]", "dispatch", 0, 1,
+                             900.0 + 9.0 * first_us, 900.0, 10, "dispatch", 1, 0,
+                             900.0 + 9.0 * second_us, 900.0, 10);
+    json_t *cell =
+        json_pack("{s:{s:i}, s:[{s:s, s:f}], s:{s:o, s:o}}", "layout", "tp", 2, "phases", "name",
+                  "dispatch", "median", 300.0, "waits", "columns", wait_columns(), "rows", rows);
+    json_t *found = k3_pattern_of(cell, NULL);
+
+    assert_string_equal(text_at(found, "name"), name);
+    json_decref(found);
+    json_decref(cell);
+}
+
+/* With one other rank there is no spread to stand out from. */
+static void test_two_ranks(void **state)
+{
+    (void)state;
+    expect_between_two(120.0, 40.0, "none");
+    expect_between_two(40.0, 200.0, "none");
+    expect_between_two(20.0, 160.0, "late rank");
+}
+
 /* Without lanes and waits there is nothing to tell; what is empty or of another shape does no harm. */
 static void test_absent(void **state)
 {
@@ -211,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_slow_receiver),
         cmocka_unit_test(test_slow_lane),
         cmocka_unit_test(test_S12_skewed_routing),
+        cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_absent),
     };
 

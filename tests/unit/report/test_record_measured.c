@@ -2,6 +2,8 @@
 
 #include "tests/unit/report/report_test.h"
 
+#include "bench/region/collect.h"
+
 /* A cell of two ranks on two nodes and a measurement made by hand. */
 typedef struct fixture {
     k3_cell_t        cell;
@@ -40,6 +42,8 @@ static void add_phase(fixture_t *f, k3_phase_t phase, double first, double step)
     f->m.phase[phase].present = true;
     f->m.phase[phase].samples = samples;
     f->m.phase[phase].slowest_rank = 1;
+    f->m.phase[phase].max_iteration = 8;
+    f->m.phase[phase].max_rank = 2;
     k3_summarize(samples, 8, scratch, &f->m.phase[phase].summary);
 }
 
@@ -68,7 +72,7 @@ static const json_t *named(const json_t *array, const char *name, const char *ba
     return NULL;
 }
 
-static void test_phases(void **state)
+static void test_S02_phases(void **state)
 {
     fixture_t     f = fixture_of("mooncake");
     json_t       *cell;
@@ -85,6 +89,8 @@ static void test_phases(void **state)
     assert_true(json_number_value(at(phase, "max")) == 17.0);
     assert_int_equal(int_at(phase, "n"), 8);
     assert_int_equal(int_at(phase, "slowest_rank"), 1);
+    assert_int_equal(int_at(phase, "max_iteration"), 8);
+    assert_int_equal(int_at(phase, "max_rank"), 2);
     assert_string_equal(text_at(phase, "unit"), "us");
     assert_true(strlen(text_at(phase, "reduction")) > 0);
     assert_true(json_is_true(at(phase, "p99_is_max")));
@@ -138,7 +144,7 @@ static void test_U13_no_samples(void **state)
 }
 
 /* N08, N16: GB/s of 10^9, each with its basis. 32 rows, 128 pairs, rank 0 to 1 and back. */
-static void test_N16_rates(void **state)
+static void test_N08_N16_rates(void **state)
 {
     fixture_t     f = fixture_of("mooncake");
     json_t       *cell;
@@ -338,6 +344,31 @@ static void test_no_lanes_no_waits(void **state)
     json_decref(cell);
 }
 
+/* 0.0 in all of 100 iterations is no measurement: null with a reason; a single other value makes it one. */
+static void test_U12_overlap_of_nothing(void **state)
+{
+    enum { N = 100 };
+    static k3_overlap_us_t all[N];
+    static double          values[2 * N];
+    fixture_t              f = fixture_of("mooncake");
+    json_t                *cell;
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        all[i] = (k3_overlap_us_t){10.0, 40.0, 8.0, 58.0};
+    }
+    all[N / 2].span = 57.0;
+    k3_overlap_summarize(all, N, values, &f.m.overlap);
+    assert_false(f.m.overlap.nothing);
+    all[N / 2].span = 58.0;
+    k3_overlap_summarize(all, N, values, &f.m.overlap);
+    assert_true(f.m.overlap.nothing && f.m.overlap.hidden == 0.0);
+    cell = measured_of(&f);
+    assert_true(json_is_null(at(cell, "overlap")));
+    assert_true(strstr(text_at(cell, "overlap_reason"), "every iteration") != NULL);
+    json_decref(cell);
+}
+
 /* What a fused call hides; engines that overlap nothing say so. */
 static void test_overlap(void **state)
 {
@@ -345,7 +376,7 @@ static void test_overlap(void **state)
     json_t   *cell;
 
     (void)state;
-    f.m.overlap = (k3_overlap_result_t){true, {10.0, 40.0, 7.5, 50.0}, 7.25};
+    f.m.overlap = (k3_overlap_result_t){true, false, {10.0, 40.0, 7.5, 50.0}, 7.25};
     cell = measured_of(&f);
     assert_true(json_number_value(at(cell, "overlap.dispatch_us")) == 10.0);
     assert_true(json_number_value(at(cell, "overlap.expert_us")) == 40.0);
@@ -481,11 +512,11 @@ static void test_sampling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_S02_phases),
         cmocka_unit_test(test_sampling),
         cmocka_unit_test(test_S15_few_samples),
         cmocka_unit_test(test_U13_no_samples),
-        cmocka_unit_test(test_N16_rates),
+        cmocka_unit_test(test_N08_N16_rates),
         cmocka_unit_test(test_U10_one_rank),
         cmocka_unit_test(test_U14_check_states),
         cmocka_unit_test(test_unchecked_error_has_a_reason),
@@ -493,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_many_lanes),
         cmocka_unit_test(test_no_lanes_no_waits),
         cmocka_unit_test(test_F11_waits),
+        cmocka_unit_test(test_U12_overlap_of_nothing),
         cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_U02_strict_json),
         cmocka_unit_test(test_errors_that_are_not_finite),

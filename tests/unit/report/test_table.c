@@ -199,7 +199,7 @@ static void test_columns_stay_apart(void **state)
     }
 }
 
-static void test_fastest_is_marked(void **state)
+static void test_Q17_fastest_by_its_median_is_marked(void **state)
 {
     shape_t slow = usual, off = usual, bad = usual;
     json_t *doc;
@@ -450,7 +450,7 @@ int main(void)
         cmocka_unit_test(test_plan_table_fits),
         cmocka_unit_test(test_wide_plan_table_fits),
         cmocka_unit_test(test_columns_stay_apart),
-        cmocka_unit_test(test_fastest_is_marked),
+        cmocka_unit_test(test_Q17_fastest_by_its_median_is_marked),
         cmocka_unit_test(test_U08_absent_is_a_dash),
         cmocka_unit_test(test_plan_without_dispatch),
         cmocka_unit_test(test_S12_imbalance_below),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/soak.sh: rounds with a rank that is late now and then, every row checked, one line for each backend.
+# scripts/soak.sh: rounds with a rank that is late now and then, every row checked, one line for each backend. C07, P21, Q02.
 # Alone: many rounds.
 . "$(dirname "$0")/lib.sh"
 
@@ -11,6 +11,11 @@ if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
     limit=1200
     soak 200
     expect_rc 0
+    for launch in $(seq 8); do
+        launch 8 run --model "tiny:E=16,K=4,H=128,L=64,I=32,S=32" --backend deepep:normal --tokens 8192 --check every --iters 2 --seed "$launch" --out "stale$launch.json"
+        expect_rc 0
+        expect_good "stale$launch.json" 1
+    done
     check "a line for each backend" test "$(grep -c ' 200 rounds ' out)" = "$("$k3bench" list backends --json | jq '[.backends[] | select(.state == "available")] | length')"
 else
     soak 52 deepep:normal

@@ -22,7 +22,8 @@ PYTHON
 
 cell=(--model tiny:E=32 --tokens 8 --seed 7 --check every)
 
-# Step 0 uniform, step 1 to few experts, step 2 with rows that are not sent: each iteration has its own plan.
+# Step 0 uniform, step 1 to few experts, step 2 with rows that are not sent: each iteration has its own plan, and rows of
+# the step before lie where this one writes none.
 steps='[i for s in range(3) for r in range(64) for i in ((random.sample(range(32 if s != 1 else 9), 4))
     if s < 2 or r % 5 else [-1, 3, -1, 31])]'
 array steps.npy '<i8' "$steps" 3 64 4
@@ -118,9 +119,9 @@ expect_refused 2 'ids.npy' 'float32, float16'
 array nan.npy '<f4' '[0.5] * 700 + [float("nan")] + [0.5] * (64 * 512 - 701)' 64 512
 hidden nan.npy
 expect_refused 2 'nan.npy' 'row 1, column 188'
-array big.npy '<f4' '[0.5] * 10 + [3.4e38] + [0.5] * (64 * 512 - 11)' 64 512
-hidden big.npy
-expect_refused 2 'big.npy' 'row 0, column 10'
+array huge.npy '<f4' '[0.5] * 700 + [3e38] + [0.5] * (64 * 512 - 701)' 64 512
+hidden huge.npy
+expect_refused 2 'huge.npy' 'row 1, column 188' '3e\+38 is not between -1e\+12 and 1e\+12'
 head -c 1000 rows.npy >cut.npy
 hidden cut.npy
 expect_refused 2 'cut.npy' 'truncated'

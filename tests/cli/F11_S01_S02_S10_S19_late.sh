@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A late rank, a slow queue pair, a busy receiver: the figures name them. F11, S01, S10.
+# A late rank, a slow queue pair, a busy receiver: the figures name them. F11, S01, S02, S10, S19.
 # Alone: times.
 . "$(dirname "$0")/lib.sh"
 
@@ -27,6 +27,13 @@ expect slow.json '.cells[] | phase("expert_mlp") | .slowest_rank == 3 and .min >
 expect slow.json '.cells[] | phase("dispatch_send", "router") | .median < 30000'
 expect slow.json '.cells[] | .phases[] | .min <= .median and .median <= .p95 and .p95 <= .p99 and .p99 <= .max'
 expect slow.json '.cells[] | phase("region") | (.samples | length) == 6 and (.samples | min) == .min and (.samples | max) == .max'
+
+# One iteration is late, behind any warm-up: the usual figures stay, it is named with its rank.
+launch 4 run --model "tiny:E=16,K=4" --tokens 4 --backend mooncake --iters 60 --check off --fault stall:2:router:300:61 --out once.json
+expect_rc 0
+expect once.json '.cells[0] | phase("router") | .max >= 300000 and .max_rank == 2 and .median < 100000 and .p95 < 300000'
+expect once.json '.cells[0] | .warmup.n as $w | phase("router", "region") | .max_iteration == 61 - $w'
+expect_text out 'iteration [0-9]+ took [0-9]+ us on rank [0-3], [0-9.]+ times the median'
 
 # The receiver is busy for 50 ms: the time ends when it holds the data.
 launch 8 run "${base[@]}" --check ends --backend deepep:ll --iters 4 --fault stall:2:dispatch_wait:50 --out busy.json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Backends whose reductions are the same for a row agree bit for bit when they carry the same payload type; where
-# their roundings differ, they may not. N03, N16.
+# their roundings differ, they may not. N03, N16, P19.
 . "$(dirname "$0")/lib.sh"
 
 # Rows 0, 2, .. have all their experts on one rank: whether the weights are applied at the origin or at the rank, the same
@@ -8,9 +8,9 @@
 # on each rank: there a rank's share is rounded before it is added, or it is not.
 trace rows.npy '[random.sample(range(4 * (r // 2 % 4), 4 * (r // 2 % 4) + 4), 4) if r % 2 == 0 else [4 * p + random.randrange(4) for p in random.sample(range(4), 4)] for r in range(32)]'
 
-dump() { # NAME BACKEND
+dump() { # NAME BACKEND [OPTIONS]
     launch 4 run --model "tiny:E=16,K=4" --tokens 8 --seed 7 --nodes-as 2 --backend "$2" --dispatch-dtype "$format" \
-        --combine-dtype bf16 --routing trace:rows.npy --check every --iters 1 --dump "$1" --out "$1.json"
+        --combine-dtype bf16 --routing trace:rows.npy --check every --iters 1 --dump "$1" --out "$1.json" "${@:3}"
     expect_rc 0
     expect_good "$1.json" 1
 }
@@ -35,6 +35,9 @@ formats=fp8
 long_tests && formats="fp8 bf16"
 for format in $formats; do
     dump "ll-$format" deepep:ll
+    # Rows that arrive in another order are the same rows.
+    dump "late-$format" deepep:ll --fault stall:1:dispatch_send:20
+    check "a late sender changes no bit, $format" cmp -s "ll-$format/combined.npy" "late-$format/combined.npy"
     dump "direct-$format" deepep_v2:direct
     dump "hybrid-$format" deepep_v2:hybrid
     for mode in direct hybrid; do

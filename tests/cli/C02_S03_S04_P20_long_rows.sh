@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # More rows than 32 bits of bytes hold, phases that add up to their call, ten thousand calls that follow one
-# another. C02, S03, P20.
+# another. C02, S03, S04, P20.
 . "$(dirname "$0")/lib.sh"
 
 # 8 ranks x 65536 rows x 14336 bytes, 4 copies each: the numbers of the plan are those of 64-bit arithmetic.
@@ -19,6 +19,12 @@ expect one.json '.cells[0] | phase("dispatch").median as $d | [phase("quantize",
 expect one.json '.cells[0] | phase("combine").median as $c | [phase("combine_send", "combine_wait", "combine_reduce").median] | add <= $c + 0.5 and add >= 0.9 * $c - 20'
 expect one.json '.cells[0] | phase("region").median as $r | [phase("router", "latent_down", "dispatch", "expert_mlp", "combine", "latent_up").median] | add <= $r + 0.5'
 expect one.json '.cells[0] | phase("dispatch_wait").median < phase("dispatch").median'
+
+# What follows the transport has phases of its own, at every size.
+launch 2 run --model "tiny:E=16,K=4" --backend deepep_v2:direct --tokens 1,16 --iters 8 --out after.json
+expect_rc 0
+expect after.json '.cells | length == 2 and all(.[] | phase("combine_reduce").median > 0 and phase("combine_wait").median > 0
+    and phase("combine_reduce").median < phase("combine").median)'
 
 # Rounds are told apart by their number alone: no barrier lies between the pairs of a chain.
 iters=200
