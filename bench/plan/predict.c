@@ -7,10 +7,18 @@
 #include "bench/plan/predict_internal.h"
 #include "harness/base/text.h"
 
-const char *const k3_term_names[] = {
-    "fixed cost", "latency", "issue of messages", "one queue pair", "scale-up link",
-    "NIC wire",   "memory",  "expert weights",    "GEMM",           "unpacking of weights",
-    NULL};
+const char *const k3_term_names[] = {"fixed cost",
+                                     "latency",
+                                     "issue of messages",
+                                     "one queue pair",
+                                     "scale-up link",
+                                     "NIC wire",
+                                     "memory",
+                                     "expert weights",
+                                     "dense weights",
+                                     "GEMM",
+                                     "unpacking of weights",
+                                     NULL};
 
 const char *const k3_predicted_names[] = {"dispatch", "expert_mlp", "combine", "dense", "exchange",
                                           "pair",     "moe",        "region",  NULL};
@@ -208,7 +216,7 @@ static double added(const double term[K3_TERM_COUNT])
 /* Experts of a core stream their weights while they multiply. */
 static double cpu_experts(const double term[K3_TERM_COUNT])
 {
-    return larger(term[K3_TERM_WEIGHTS], term[K3_TERM_GEMM]);
+    return larger(term[K3_TERM_WEIGHTS] + term[K3_TERM_DENSE], term[K3_TERM_GEMM]);
 }
 
 /* --- phases ------------------------------------------------------------------------------------ */
@@ -246,6 +254,7 @@ static void set_limit(const model_t *m, k3_predicted_phase_t phase, k3_predictio
     raise_limit(p, K3_TERM_SCALEUP, p->term[K3_TERM_SCALEUP] * m->f[K3_FIG_SCALEUP_SHARE]);
     raise_limit(p, K3_TERM_NIC, p->term[K3_TERM_NIC] * m->f[K3_FIG_NIC_SHARE]);
     raise_limit(p, K3_TERM_WEIGHTS, p->term[K3_TERM_WEIGHTS] * m->f[K3_FIG_WEIGHTS_SHARE]);
+    raise_limit(p, K3_TERM_DENSE, p->term[K3_TERM_DENSE] * m->f[K3_FIG_WEIGHTS_SHARE]);
     raise_limit(p, K3_TERM_GEMM, p->term[K3_TERM_GEMM] * gemm);
 }
 
