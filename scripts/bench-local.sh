@@ -13,7 +13,7 @@ places=("${@:3}")
 [ "${#places[@]}" -gt 0 ] || places=(memory 200mbit 1gbit)
 cluster=$(dirname "$(readlink -f "$0")")/cluster.sh
 ranks=${RANKS:-2 4 8} backends=${BACKENDS:-deepep:ll,mooncake} seconds=${SECONDS_PER_CELL:-0.5} rounds=${ROUNDS:-1}
-model=${MODEL:-kimi-k3:E=64,I=64} tokens=${TOKENS:-16,128} # true widths and top-k; fewer experts, so that slots fit anywhere
+model=${MODEL:-kimi-k3:E=64,I=64} # true widths and top-k; fewer experts, so that slots fit anywhere
 export CLUSTER_STATE=$work/cluster
 trap '"$cluster" down; rm -rf "$work"' EXIT
 if [ "$(id -u)" = 0 ]; then
@@ -23,23 +23,30 @@ mkdir -p "$folder"
 lines=$(readlink -f "$folder")/rounds.tsv
 cd "$work"
 
-# on PLACE RANKS ARGUMENTS...: k3bench there. Each of two nodes has half of the cores, as nodes do.
-on() {
-    local place=$1 count=$2 half=$(($(nproc) / 2))
+# Each of two nodes has half of the cores, as nodes do.
+cat >pinned <<PINNED
+#!/bin/sh
+half=$((($(nproc) + 1) / 2)) first=0
+[ "\$(hostname)" = node0 ] || first=$(($(nproc) / 2))
+exec taskset -c "\$first-\$((first + half - 1))" "$bin" "\$@"
+PINNED
+chmod +x pinned
+
+on() { # PLACE RANKS ARGUMENTS...: k3bench there
+    local place=$1 count=$2
     shift 2
     if [ "$place" = memory ]; then
         mpirun -q --oversubscribe -np "$count" "$bin" "$@"
-        return
+    else
+        "$cluster" run -- mpirun -q --host "node0:$((count / 2)),node1:$((count / 2))" --map-by "ppr:$((count / 2)):node" \
+            "$work/pinned" "$@"
     fi
-    [ "$half" -gt 0 ] || half=1
-    # shellcheck disable=SC2016 # each node's shell expands it
-    "$cluster" run -- mpirun -q --host "node0:$((count / 2)),node1:$((count / 2))" --map-by "ppr:$((count / 2)):node" \
-        sh -c "'first=0; [ \$(hostname) = node0 ] || first=$half; exec taskset -c \$first-\$((first + $half - 1)) \"\$0\" \"\$@\"'" \
-        "$bin" "$@"
 }
 
 # A barrier between the parts: where ranks outnumber cores the time of one would else hold the next part of others.
 measure() { # PLACE RANKS
+    local tokens=${TOKENS:-16,128}
+    [ "$1" = memory ] || tokens=${TOKENS:-16} # more would only be a longer stream
     rm -f run.json
     on "$1" "$2" run --model "$model" --backend "$backends" --tokens "$tokens" --component dispatch --machine local \
         --check ends --max-seconds "$seconds" --ci-target 0.5 --progress off --out "$work/run.json"
