@@ -405,17 +405,24 @@ static void predict_region(model_t *m)
     }
 }
 
+void k3_predict_open(const k3_cell_t *cell, const k3_loads_t *loads,
+                     const k3_machine_file_t *machine, k3_prediction_t *out, model_t *m)
+{
+    *m = (model_t){.cell = cell, .loads = loads, .out = out};
+    for (int i = 0; i < K3_FIG_COUNT; i++) {
+        m->f[i] = k3_predict_figure(machine, (k3_figure_t)i);
+    }
+    m->shares_cores = m->f[K3_FIG_CORES_PER_NODE] > 0;
+    m->crowd = m->shares_cores ? larger(1.0, cell->node_most / m->f[K3_FIG_CORES_PER_NODE]) : 1.0;
+}
+
 void k3_predict(const k3_cell_t *cell, const k3_loads_t *loads, const k3_machine_file_t *machine,
                 k3_prediction_t *out)
 {
-    model_t m = {.cell = cell, .loads = loads, .out = out};
+    model_t m;
 
     memset(out, 0, sizeof(*out));
-    for (int i = 0; i < K3_FIG_COUNT; i++) {
-        m.f[i] = k3_predict_figure(machine, (k3_figure_t)i);
-    }
-    m.shares_cores = m.f[K3_FIG_CORES_PER_NODE] > 0;
-    m.crowd = m.shares_cores ? larger(1.0, cell->node_most / m.f[K3_FIG_CORES_PER_NODE]) : 1.0;
+    k3_predict_open(cell, loads, machine, out, &m);
     note_missing(&m);
     if (out->missing[0] != '\0') {
         return;
