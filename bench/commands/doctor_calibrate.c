@@ -180,6 +180,10 @@ static void set_pairs(const k3_world_t *world, const k3_pair_report_t *pairs, k3
                        "signal to a rank of another host");
         k3_machine_set(m, K3_FIG_NIC_GBPS, network->bulk_GBps, K3_FROM_MEASURED,
                        "puts of 1 MiB to a rank of another host");
+        k3_machine_set(m, K3_FIG_NETWORK_MESSAGE_US, network->message_us, K3_FROM_MEASURED,
+                       "put of 64 bytes to a rank of another host");
+        k3_machine_set(m, K3_FIG_NETWORK_SIGNAL_US, network->signal_us, K3_FROM_MEASURED,
+                       "add to a word of a rank of another host");
     }
 }
 

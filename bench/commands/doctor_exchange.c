@@ -15,9 +15,12 @@ enum { SHORT = 512, LONG = 8192, LENGTHS = 2 };
 
 enum {
     HANDOVERS = 2000,
-    GROUP = 16,  /* rows of a sum, and rows that a store sends again and again */
-    REPEATS = 5, /* of which the median counts */
-    WORDS = 896, /* signals, each in a line of its own */
+    GROUP = 16,                /* rows of a sum, and rows that a store sends again and again */
+    PASSES = 5,                /* over all kinds of rounds */
+    ROUNDS = 2,                /* of a kind in a pass */
+    SAMPLES = PASSES * ROUNDS, /* of which the median counts */
+    REPEATS = 5,               /* of signals and ends */
+    WORDS = 896,               /* signals, each in a line of its own */
     LANES = 512, /* of a pair, used in turns: their accounts take room in the caches too */
     LINE = 64,
     AREA = 1 << 26,
@@ -159,27 +162,66 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_of(double *values)
+static double median_of(double *values, size_t count)
 {
-    qsort(values, REPEATS, sizeof(*values), compare_doubles);
-    return values[REPEATS / 2];
+    qsort(values, count, sizeof(*values), compare_doubles);
+    return values[count / 2];
 }
 
-/* us of a row of each step, mean over the cores. */
-static void measure(exchange_t *x, slots_t s, double us[STEPS])
-{
-    double values[STEPS][REPEATS], round[STEPS];
+/* Kinds of rounds: two lengths of rows for each size of what is touched, then rows that lie apart. */
+enum { KINDS = K3_WORK_SIZES * LENGTHS + K3_WORK_SPREADS };
 
-    one_round(x, &s, round); /* first use of pages */
-    for (int i = 0; i < REPEATS; i++) {
+static slots_t slots_of_kind(int kind)
+{
+    int spread = kind - K3_WORK_SIZES * LENGTHS;
+
+    if (spread >= 0) {
+        return (slots_t){SPARSE, SHORT, (uint64_t)(k3_work_kb[spread] * 1024)};
+    }
+    /* The source and two areas of arrivals are the core's own. */
+    return slots_of(k3_work_mb[kind / LENGTHS] * 1e6 / 3, kind % LENGTHS == 0 ? SHORT : LONG);
+}
+
+/* us of a row of each step, of rows to a peer and to the own memory. */
+typedef struct samples {
+    double us[2][KINDS][STEPS][SAMPLES];
+} samples_t;
+
+static void sample_kind(exchange_t *x, int kind, double us[STEPS][SAMPLES], int pass)
+{
+    slots_t s = slots_of_kind(kind);
+    double  round[STEPS];
+
+    one_round(
+        x, &s,
+        round); /* first use of pages, and of what other kinds have pushed out of the caches */
+    for (int i = 0; i < ROUNDS; i++) {
         one_round(x, &s, round);
         for (int step = 0; step < STEPS; step++) {
-            values[step][i] = round[step];
+            us[step][pass * ROUNDS + i] = round[step];
         }
     }
-    for (int step = 0; step < STEPS; step++) {
-        us[step] = k3_world_mean(x->world, x->takes_part ? median_of(values[step]) : 0);
+}
+
+/* The speed of a host that others use too changes within seconds. All kinds take turns, several times, so that
+ * such a second counts the same for all of them. */
+static void sample_all(exchange_t *x, samples_t *all)
+{
+    for (int pass = 0; pass < PASSES; pass++) {
+        for (int own = 1; own >= 0; own--) {
+            x->to = own ? x->world->rank : x->partner;
+            for (int kind = 0; kind < KINDS; kind++) {
+                sample_kind(x, kind, all->us[own][kind], pass);
+            }
+        }
     }
+}
+
+/* Mean over the cores. */
+static double us_of(const exchange_t *x, samples_t *all, bool own, int kind, int step)
+{
+    return k3_world_mean(x->world,
+                         x->takes_part ? median_of(all->us[own][kind][step], SAMPLES) : 0);
 }
 
 static k3_row_work_t work_of(int step, bool own)
@@ -187,36 +229,40 @@ static k3_row_work_t work_of(int step, bool own)
     return own ? steps[step].own : steps[step].peer;
 }
 
-/* What each byte adds, by how much is touched: the source and two areas of arrivals are the core's own. */
-static void set_rates(exchange_t *x, bool own, k3_machine_file_t *m)
+/* What each byte adds, by how much is touched. */
+static void set_rates(exchange_t *x, samples_t *all, bool own, int step, k3_machine_file_t *m)
 {
     for (int size = 0; size < K3_WORK_SIZES; size++) {
-        double bytes = k3_work_mb[size] * 1e6 / 3, brief[STEPS], full[STEPS];
+        double brief = us_of(x, all, own, size * LENGTHS, step);
+        double full = us_of(x, all, own, size * LENGTHS + 1, step);
+        double byte = fmax(full - brief, 1e-6) / (LONG - SHORT);
 
-        measure(x, slots_of(bytes, SHORT), brief);
-        measure(x, slots_of(bytes, LONG), full);
-        for (int step = 0; step < STEPS; step++) {
-            double byte = fmax(full[step] - brief[step], 1e-6) / (LONG - SHORT);
-
-            k3_machine_set(m, K3_FIG_WORK_GBPS(work_of(step, own), size), 1e-3 / byte,
-                           K3_FROM_MEASURED, "bytes of rows of 512 and 8192, all cores at once");
-        }
+        k3_machine_set(m, K3_FIG_WORK_GBPS(work_of(step, own), size), 1e-3 / byte, K3_FROM_MEASURED,
+                       "bytes of rows of 512 and 8192, all cores at once");
     }
 }
 
 /* What a row costs besides, by how far apart rows lie. */
-static void set_rows(exchange_t *x, bool own, k3_machine_file_t *m)
+static void set_rows(exchange_t *x, samples_t *all, bool own, int step, k3_machine_file_t *m)
 {
+    k3_row_work_t work = work_of(step, own);
+    double        byte = 1e-3 / k3_figure(m, K3_FIG_WORK_GBPS(work, 0), 1e3);
+
     for (int spread = 0; spread < K3_WORK_SPREADS; spread++) {
-        double us[STEPS];
+        double us = us_of(x, all, own, K3_WORK_SIZES * LENGTHS + spread, step);
 
-        measure(x, (slots_t){SPARSE, SHORT, (uint64_t)(k3_work_kb[spread] * 1024)}, us);
-        for (int step = 0; step < STEPS; step++) {
-            k3_row_work_t work = work_of(step, own);
-            double        byte = 1e-3 / k3_figure(m, K3_FIG_WORK_GBPS(work, 0), 1e3);
+        k3_machine_set(m, K3_FIG_WORK_US(work, spread), fmax(us - byte * SHORT, 0),
+                       K3_FROM_MEASURED, "a row of 512, all cores at once, less its bytes");
+    }
+}
 
-            k3_machine_set(m, K3_FIG_WORK_US(work, spread), fmax(us[step] - byte * SHORT, 0),
-                           K3_FROM_MEASURED, "a row of 512, all cores at once, less its bytes");
+static void set_work(exchange_t *x, samples_t *all, k3_machine_file_t *m)
+{
+    sample_all(x, all);
+    for (int step = 0; step < STEPS; step++) {
+        for (int own = 1; own >= 0; own--) {
+            set_rates(x, all, own, step, m);
+            set_rows(x, all, own, step, m);
         }
     }
 }
@@ -246,29 +292,7 @@ static double signals(exchange_t *x)
         k3_qps_bank_end(x->qps, x->err);
         k3_qps_barrier(x->qps, x->err);
     }
-    return k3_world_mean(x->world, x->takes_part ? median_of(values) : 0);
-}
-
-/* What ends a phase where puts are carried by software of both sides. */
-static double finish(exchange_t *x)
-{
-    double values[REPEATS];
-
-    for (int i = 0; i < REPEATS; i++) {
-        uint64_t start;
-
-        k3_qps_barrier(x->qps, x->err);
-        start = k3_clock_now();
-        for (int peer = 0; peer < x->world->size; peer++) {
-            if (x->world->node_of[peer] != x->world->node_of[x->world->rank]) {
-                k3_qps_put(x->qps, peer, 0, x->source, 0, LINE, 0);
-            }
-        }
-        k3_qps_flush(x->qps, x->err);
-        k3_qps_barrier(x->qps, x->err);
-        values[i] = since(start);
-    }
-    return k3_world_mean(x->world, median_of(values));
+    return k3_world_mean(x->world, x->takes_part ? median_of(values, REPEATS) : 0);
 }
 
 typedef struct handover {
@@ -321,18 +345,78 @@ static double switches(void)
 static void set_rest(exchange_t *x, k3_machine_file_t *m)
 {
     double switched = k3_world_mean(x->world, x->takes_part ? switches() : 0);
-    bool   emulated = false;
-
     k3_machine_set(m, K3_FIG_STORE_SIGNAL_US, signals(x), K3_FROM_MEASURED,
                    "add to a word in a line that the peer has just written, all cores at once");
     k3_machine_set(m, K3_FIG_SWITCH_US, switched, K3_FROM_MEASURED,
                    "from who yields to who waits on the same core");
-    for (int peer = 0; peer < x->world->size; peer++) {
-        emulated = emulated || k3_qps_needs_progress(x->qps, peer);
+}
+
+/* --- the end of a phase --------------------------------------------------------------------------- */
+
+enum { FEW_LANES = 4, MANY_LANES = 64 };
+
+static bool is_far(const k3_world_t *w, int peer)
+{
+    return w->node_of[peer] != w->node_of[w->rank];
+}
+
+/* A put on each lane to other hosts, then flush and barrier as behind a phase whose puts are carried by software
+ * of both sides; 0 where nothing is. */
+static double finish_once(const k3_world_t *w, k3_qps_t *qps, const void *row, unsigned lanes,
+                          k3_error_t *err)
+{
+    uint64_t start;
+    bool     soft = false;
+
+    k3_qps_barrier(qps, err);
+    for (int peer = 0; peer < w->size; peer++) {
+        for (unsigned lane = 0; lane < lanes && is_far(w, peer); lane++) {
+            k3_qps_put(qps, peer, lane, row, 0, LINE, 0);
+        }
+        soft = soft || k3_qps_needs_progress(qps, peer);
     }
-    if (k3_world_mean(x->world, emulated ? 1 : 0) > 0) {
-        k3_machine_set(m, K3_FIG_FINISH_US, finish(x), K3_FROM_MEASURED,
-                       "a put to each other host, flush and barrier of all ranks of the launch");
+    start = k3_clock_now();
+    k3_qps_flush(qps, err);
+    k3_qps_barrier(qps, err);
+    return soft ? since(start) : 0;
+}
+
+static double finish(const k3_world_t *w, k3_fabric_t *fabric, unsigned lanes, k3_error_t *err)
+{
+    static const uint8_t row[LINE];
+    k3_qps_config_t      config = {.bytes = LINE,
+                                   .qps_per_peer = lanes,
+                                   .banks = 1,
+                                   .p2p = true,
+                                   .node_of = w->node_of,
+                                   .slow_peer = -1};
+    k3_qps_t            *qps = NULL;
+    double               values[REPEATS];
+
+    if (k3_qps_create(fabric, &config, &qps, err) != K3_OK) {
+        return 0;
+    }
+    finish_once(w, qps, row, lanes, err); /* first use of connections */
+    for (int i = 0; i < REPEATS; i++) {
+        values[i] = finish_once(w, qps, row, lanes, err);
+    }
+    k3_qps_destroy(qps);
+    return k3_world_mean(w, median_of(values, REPEATS));
+}
+
+static void set_finish(const k3_world_t *w, k3_fabric_t *fabric, k3_machine_file_t *m,
+                       k3_error_t *err)
+{
+    double few = finish(w, fabric, FEW_LANES, err), many = finish(w, fabric, MANY_LANES, err);
+    double lanes = (double)(MANY_LANES - FEW_LANES) * (w->size - w->local_size);
+    double lane = lanes > 0 ? fmax(many - few, 0) / lanes : 0;
+
+    if (few > 0) {
+        k3_machine_set(m, K3_FIG_FINISH_LANE_US, lane, K3_FROM_MEASURED,
+                       "flush of 64 lanes to each rank of another host, less that of 4");
+        k3_machine_set(m, K3_FIG_FINISH_US,
+                       fmax(few - lane * FEW_LANES * (w->size - w->local_size), 0),
+                       K3_FROM_MEASURED, "flush and barrier of all ranks of the launch");
     }
 }
 
@@ -352,7 +436,8 @@ static int partner_of(const k3_world_t *w)
     return w->rank;
 }
 
-static k3_status_t open_exchange(exchange_t *x, k3_fabric_t *fabric, k3_error_t *err)
+static k3_status_t open_exchange(exchange_t *x, k3_fabric_t *fabric, samples_t **samples,
+                                 k3_error_t *err)
 {
     k3_qps_config_t config = {.bytes = 2 * (uint64_t)AREA + WORDS * LINE,
                               .qps_per_peer = LANES,
@@ -363,8 +448,9 @@ static k3_status_t open_exchange(exchange_t *x, k3_fabric_t *fabric, k3_error_t 
                               .slow_peer = -1};
 
     if (k3_alloc("rows", AREA, 1, (void **)&x->source, err) == K3_OK &&
-        k3_alloc("encoded rows", AREA, 1, (void **)&x->encoded, err) == K3_OK) {
-        k3_alloc("sums", LONG, 1, (void **)&x->sum, err);
+        k3_alloc("encoded rows", AREA, 1, (void **)&x->encoded, err) == K3_OK &&
+        k3_alloc("sums", LONG, 1, (void **)&x->sum, err) == K3_OK) {
+        k3_alloc("samples", 1, sizeof(**samples), (void **)samples, err);
     }
     if (k3_world_agree(x->world, err) == K3_OK) {
         k3_qps_create(fabric, &config, &x->qps, err);
@@ -381,17 +467,16 @@ k3_status_t k3_doctor_exchange(const k3_world_t *world, k3_fabric_t *fabric,
                     .partner = partner_of(world),
                     .takes_part = world->local_rank < world->cores,
                     .err = err};
+    samples_t *samples = NULL;
 
-    if (open_exchange(&x, fabric, err) == K3_OK) {
+    if (open_exchange(&x, fabric, &samples, err) == K3_OK) {
         x.block = k3_qps_memory(x.qps);
-        for (int own = 1; own >= 0; own--) {
-            x.to = own ? world->rank : x.partner;
-            set_rates(&x, own, machine);
-            set_rows(&x, own, machine);
-        }
+        set_work(&x, samples, machine);
         set_rest(&x, machine);
         k3_qps_destroy(x.qps);
+        set_finish(world, fabric, machine, err);
     }
+    k3_free(samples);
     k3_free(x.sum);
     k3_free(x.encoded);
     k3_free(x.source);

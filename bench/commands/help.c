@@ -3,6 +3,7 @@
 
 #include "bench/commands/command.h"
 #include "bench/commands/help.h"
+#include "bench/commands/plan_rules.h"
 #include "harness/base/log.h"
 
 /* BENCHMARKS.md as it was when the program was built: the method has one text, and this is it. */
@@ -41,6 +42,7 @@ static const struct made {
     void (*print)(FILE *out);
     const char *what;
 } made[] = {
+    {"what-if", k3_help_whatif, "the rules that plan --what-if turns, a line each"},
     {"man", k3_help_man, "the manual page (roff): k3bench help man | man -l -"},
     {"bash", k3_help_bash, "completion: source <(k3bench help bash)"},
     {"zsh", k3_help_zsh, "completion: k3bench help zsh > a folder of $fpath, as _k3bench"},
@@ -50,7 +52,7 @@ enum { MADE = sizeof(made) / sizeof(made[0]) };
 
 static void print_list(FILE *out)
 {
-    fprintf(out, "usage: k3bench help COMMAND|TOPIC|man|bash|zsh\n\ncommands\n");
+    fprintf(out, "usage: k3bench help COMMAND|TOPIC|what-if|man|bash|zsh\n\ncommands\n");
     for (int i = 0; k3_commands[i] != NULL; i++) {
         fprintf(out, "  %-11s %s\n", k3_commands[i]->name, k3_commands[i]->what);
     }
@@ -145,7 +147,7 @@ static int run_help(int argc, char **argv)
 const k3_command_t k3_command_help = {
     .id = K3_COMMAND_HELP,
     .name = "help",
-    .usage = "[COMMAND|TOPIC|man|bash|zsh]",
+    .usage = "[COMMAND|TOPIC|what-if|man|bash|zsh]",
     .what = "a command, a question of method, the manual page, completion for shells",
     .run = run_help,
 };

@@ -112,7 +112,8 @@ const k3_option_def_t k3_option_defs[] = {
      "batch,\n"
      "signal=write, dispatch-dtype=bf16, combine-dtype=bf16, a figure of the machine "
      "(nic_gbps=100),\n"
-     "or as:BACKEND, each rule in which that backend differs",
+     "or as:BACKEND, each rule in which that backend differs (k3bench help what-if explains "
+     "them)",
      K3_COMMAND_PLAN},
     {"simulate", NULL, "off",
      "send the same plan message by message through links and NICs: shows incast and skew",

@@ -28,9 +28,9 @@ k3_status_t k3_plan_fit(const k3_cell_request_t *request, const k3_machine_file_
 k3_status_t k3_plan_sort(json_t *cells, const k3_refusals_t *refused, k3_error_t *err);
 
 /* Rules NAME=VALUE, separated by commas, each turned alone and then all together: a list of {rule,
- * hypothetical, reason, phases[{name, before, after, bound_by}], buffers{before, after}}. Rules: qps, p2p,
- * fabric, posting, signal, dispatch-dtype, combine-dtype, every figure of a machine, and as:BACKEND, which
- * stands for each rule in which that backend's profile differs. */
+ * hypothetical, reason, phases[{name, before, after, bound_by}], buffers{before, after}}. Rules are
+ * those of plan_rules.h, every figure of a machine, and as:BACKEND, which stands for each rule in which that
+ * backend's profile differs. */
 k3_status_t k3_plan_whatif(const k3_cell_request_t *request, const k3_machine_file_t *machine,
                            const char *rules, json_t **list_p, k3_error_t *err);
 void        k3_whatif_print(const json_t *list, FILE *out);

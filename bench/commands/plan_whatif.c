@@ -1,122 +1,22 @@
 /* plan --what-if: the predicted times with one rule turned into another. A rule that an option or the machine
  * can have is asked for in the ordinary way; one that the backend refuses is forced on the resolved cell and
  * marked hypothetical, with the refusal. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/commands/plan_model.h"
+#include "bench/commands/plan_rules.h"
 #include "bench/plan/counted.h"
 #include "bench/profiles/rules.h"
+#include "bench/report/fields.h"
 #include "bench/report/values.h"
 #include "harness/base/options.h"
-
-enum { RULES_MAX = 32 };
-
-typedef struct variant {
-    k3_cell_request_t   request;
-    k3_machine_file_t   machine;
-    uint32_t            doorbell_every; /* of the profile; 0: as it is */
-    bool                doorbell_batch;
-    const k3_profile_t *as;           /* whose rules the profile takes over; NULL: none */
-    unsigned            as_rules;     /* bits of k3_rule_t */
-    bool                machine_only; /* the cell, and so its loads, are as they were */
-    char                texts[RULES_MAX][64];
-} variant_t;
-
-/* --- one rule ---------------------------------------------------------------------------------- */
-
-static const char *const rule_names[] = {
-    "qps", "p2p", "fabric", "posting", "signal", "dispatch-dtype", "combine-dtype", NULL};
-
-static k3_status_t set_figure(const char *name, const char *value, variant_t *v, k3_error_t *err)
-{
-    const char *names[K3_FIG_COUNT + sizeof(rule_names) / sizeof(rule_names[0])];
-    size_t      count = 0, index;
-    double      number;
-
-    for (int i = 0; i < K3_FIG_COUNT; i++) {
-        names[count++] = k3_figure_name((k3_figure_t)i);
-    }
-    for (size_t i = 0; rule_names[i] != NULL; i++) {
-        names[count++] = rule_names[i];
-    }
-    names[count] = NULL;
-    if (k3_parse_name("what-if", name, names, &index, err) != K3_OK ||
-        k3_parse_double(name, value, 0, 1e9, &number, err) != K3_OK) {
-        return err->status;
-    }
-    k3_machine_set(&v->machine, (k3_figure_t)index, number, K3_FROM_DECIDED, "what-if");
-    if (k3_figure(&v->machine, (k3_figure_t)index, -1) != number) {
-        k3_fail(err, K3_ERR_USAGE, "what-if: %s=%s lies beyond what the figure can be", name,
-                value);
-    }
-    return err->status;
-}
-
-static k3_status_t set_posting(const char *value, variant_t *v, k3_error_t *err)
-{
-    uint64_t every = 0;
-
-    v->machine_only = false;
-    if (strcmp(value, "batch") == 0) {
-        v->doorbell_batch = true;
-        return K3_OK;
-    }
-    if (strncmp(value, "every", 5) != 0) {
-        return k3_fail(err, K3_ERR_USAGE, "what-if: posting=%.40s; it is everyN or batch", value);
-    }
-    if (k3_parse_u64("what-if posting=every", value + 5, 1, 65536, &every, err) == K3_OK) {
-        v->doorbell_every = (uint32_t)every;
-    }
-    return err->status;
-}
-
-static k3_status_t set_rule(const char *name, const char *value, variant_t *v, k3_error_t *err)
-{
-    if (strcmp(name, "qps") == 0) {
-        v->machine_only = false;
-        return k3_parse_u64("what-if qps", value, 1, K3_QPS_ASKED_MAX, &v->request.qps, err);
-    }
-    if (strcmp(name, "p2p") == 0) {
-        v->machine_only = false;
-        return k3_parse_switch("what-if p2p", value, &v->request.p2p, err);
-    }
-    if (strcmp(name, "posting") == 0) {
-        return set_posting(value, v, err);
-    }
-    if (strcmp(name, "fabric") == 0) {
-        v->request.fabric = value;
-    } else if (strcmp(name, "signal") == 0) {
-        v->request.signal = value;
-    } else if (strcmp(name, "dispatch-dtype") == 0) {
-        v->request.dispatch_dtype = value;
-    } else if (strcmp(name, "combine-dtype") == 0) {
-        v->request.combine_dtype = value;
-    } else {
-        return set_figure(name, value, v, err);
-    }
-    v->machine_only = false;
-    return K3_OK;
-}
-
-/* `text` lives in the variant: the request points to its value. */
-static k3_status_t add_rule(const char *text, unsigned index, variant_t *v, k3_error_t *err)
-{
-    char *copy = v->texts[index], *equals;
-
-    if (strlen(text) >= sizeof(v->texts[0]) || strchr(text, '=') == NULL) {
-        return k3_fail(err, K3_ERR_USAGE, "what-if: \"%.60s\"; a rule is NAME=VALUE", text);
-    }
-    snprintf(copy, sizeof(v->texts[0]), "%s", text);
-    equals = strchr(copy, '=');
-    *equals = '\0';
-    return set_rule(copy, equals + 1, v, err);
-}
 
 /* --- prediction -------------------------------------------------------------------------------- */
 
 /* What the request asks beyond what the backend can have. */
-static k3_status_t force(const variant_t *v, k3_cell_t *cell, k3_error_t *err)
+static k3_status_t force(const k3_variant_t *v, k3_cell_t *cell, k3_error_t *err)
 {
     size_t format;
 
@@ -155,7 +55,7 @@ static void unplan(planned_t *p)
     k3_cell_destroy(&p->cell);
 }
 
-static void change_posting(const variant_t *v, planned_t *p, char reason[K3_ERROR_TEXT])
+static void change_posting(const k3_variant_t *v, planned_t *p, char reason[K3_ERROR_TEXT])
 {
     const k3_profile_t *own = p->cell.profile;
 
@@ -172,7 +72,7 @@ static void change_posting(const variant_t *v, planned_t *p, char reason[K3_ERRO
 }
 
 /* Rules of another backend; what the cell has taken over from its profile follows. */
-static k3_status_t change_rules(const variant_t *v, planned_t *p, char reason[K3_ERROR_TEXT],
+static k3_status_t change_rules(const k3_variant_t *v, planned_t *p, char reason[K3_ERROR_TEXT],
                                 k3_error_t *err)
 {
     k3_cell_t *cell = &p->cell;
@@ -194,7 +94,7 @@ static k3_status_t change_rules(const variant_t *v, planned_t *p, char reason[K3
                           v->request.qps, &cell->qps, err);
 }
 
-static k3_status_t plan_variant(const k3_cell_request_t *base, const variant_t *v, planned_t *p,
+static k3_status_t plan_variant(const k3_cell_request_t *base, const k3_variant_t *v, planned_t *p,
                                 char reason[K3_ERROR_TEXT], k3_error_t *err)
 {
     k3_error_t refusal = K3_ERROR_INIT;
@@ -274,7 +174,7 @@ typedef struct list {
     json_t                  *rules;
 } list_t;
 
-static k3_status_t add_variant(list_t *l, const char *rule, const variant_t *v, k3_error_t *err)
+static k3_status_t add_variant(list_t *l, const char *rule, const k3_variant_t *v, k3_error_t *err)
 {
     char      reason[K3_ERROR_TEXT] = "";
     outcome_t after = {.memory = l->as_is->memory};
@@ -294,10 +194,11 @@ static k3_status_t add_variant(list_t *l, const char *rule, const variant_t *v, 
 }
 
 /* "as:BACKEND": each rule in which the two differ alone, all of them, and the other backend itself. */
-static k3_status_t add_backend(list_t *l, const char *name, const variant_t *base, k3_error_t *err)
+static k3_status_t add_backend(list_t *l, const char *name, const k3_variant_t *base,
+                               k3_error_t *err)
 {
     const k3_profile_t *own = l->as_is->cell.profile;
-    static variant_t    one, all, other;
+    static k3_variant_t one, all, other;
     char                text[64];
 
     all = other = *base;
@@ -337,16 +238,16 @@ static k3_status_t add_backend(list_t *l, const char *name, const variant_t *bas
     return err->status;
 }
 
-static k3_status_t add_word(list_t *l, const char *word, const variant_t *base, variant_t *all,
-                            unsigned index, k3_error_t *err)
+static k3_status_t add_word(list_t *l, const char *word, const k3_variant_t *base,
+                            k3_variant_t *all, unsigned index, k3_error_t *err)
 {
-    static variant_t one;
+    static k3_variant_t one;
 
     if (strncmp(word, "as:", 3) == 0) {
         return add_backend(l, word + 3, base, err);
     }
     one = *base;
-    if (add_rule(word, 0, &one, err) == K3_OK && add_rule(word, index, all, err) == K3_OK) {
+    if (k3_rule_add(word, 0, &one, err) == K3_OK && k3_rule_add(word, index, all, err) == K3_OK) {
         add_variant(l, word, &one, err);
     }
     return err->status;
@@ -355,15 +256,15 @@ static k3_status_t add_word(list_t *l, const char *word, const variant_t *base, 
 k3_status_t k3_plan_whatif(const k3_cell_request_t *request, const k3_machine_file_t *machine,
                            const char *rules, json_t **list_p, k3_error_t *err)
 {
-    static variant_t base, all;
-    char             reason[K3_ERROR_TEXT];
-    k3_list_t        words;
-    planned_t        as_is;
-    list_t           list = {.request = request, .as_is = &as_is, .rules = json_array()};
-    size_t           alone = 0;
+    static k3_variant_t base, all;
+    char                reason[K3_ERROR_TEXT];
+    k3_list_t           words;
+    planned_t           as_is;
+    list_t              list = {.request = request, .as_is = &as_is, .rules = json_array()};
+    size_t              alone = 0;
 
     *list_p = list.rules;
-    base = (variant_t){.request = *request, .machine = *machine, .machine_only = true};
+    base = (k3_variant_t){.request = *request, .machine = *machine, .machine_only = true};
     all = base;
     if (plan_variant(request, &base, &as_is, reason, err) != K3_OK) {
         return err->status;
@@ -371,8 +272,8 @@ k3_status_t k3_plan_whatif(const k3_cell_request_t *request, const k3_machine_fi
     k3_predict(&as_is.cell, &as_is.loads, machine, &list.before.prediction);
     list.before.memory = as_is.memory;
     k3_list_split(rules, ',', &words);
-    if (words.count > RULES_MAX) {
-        k3_fail(err, K3_ERR_USAGE, "what-if: %zu rules; at most %d", words.count, RULES_MAX);
+    if (words.count > K3_WHATIF_RULES) {
+        k3_fail(err, K3_ERR_USAGE, "what-if: %zu rules; at most %d", words.count, K3_WHATIF_RULES);
     }
     for (size_t i = 0; i < words.count && err->status == K3_OK; i++) {
         alone += strncmp(words.items[i], "as:", 3) != 0;
@@ -386,40 +287,110 @@ k3_status_t k3_plan_whatif(const k3_cell_request_t *request, const k3_machine_fi
     return err->status;
 }
 
-static void print_buffers(const json_t *buffers, FILE *out)
+/* Rounded to what is printed. */
+static double percent(const json_t *change)
 {
-    double before = json_number_value(json_object_get(buffers, "before"));
-    double after = json_number_value(json_object_get(buffers, "after"));
+    double before = json_number_value(json_object_get(change, "before"));
+    double after = json_number_value(json_object_get(change, "after"));
+    double part = before > 0 ? 100 * (after - before) / before : 0;
 
+    return fabs(part) < 0.05 ? 0 : part;
+}
+
+static void print_change(const char *rule, const char *name, const json_t *change, double scale,
+                         FILE *out)
+{
+    const char *bound = json_string_value(json_object_get(change, "bound_by"));
+
+    fprintf(out, "%-30s %-11s %10.1f %10.1f %+7.1f%%%s%s\n", rule, name,
+            json_number_value(json_object_get(change, "before")) * scale,
+            json_number_value(json_object_get(change, "after")) * scale, percent(change),
+            bound != NULL ? "  " : "", bound != NULL ? bound : "");
+}
+
+/* Whether anything of a rule is worth a line. */
+static bool changes(const json_t *rule)
+{
+    const json_t *phases = json_object_get(rule, "phases"), *phase;
+    bool          any = json_object_get(rule, "buffers") != NULL;
+    size_t        i;
+
+    json_array_foreach(phases, i, phase)
+    {
+        any = any || percent(phase) != 0;
+    }
+    return any;
+}
+
+/* The phases that a rule changes, and the block of buffers. */
+static void print_rule(const json_t *rule, FILE *out)
+{
+    const json_t *phases = json_object_get(rule, "phases"), *phase;
+    const json_t *buffers = json_object_get(rule, "buffers");
+    const char   *name = k3_get_text(rule, "rule");
+    size_t        i;
+
+    json_array_foreach(phases, i, phase)
+    {
+        if (percent(phase) != 0) {
+            print_change(name, k3_get_text(phase, "name"), phase, 1, out);
+            name = "";
+        }
+    }
     if (buffers != NULL) {
-        fprintf(out, "%-30s %-11s %10.1f %10.1f %+7.1f%%\n", "", "block MB", before * 1e-6,
-                after * 1e-6, before > 0 ? 100 * (after - before) / before : 0);
+        print_change(name, "block MB", buffers, 1e-6, out);
+    }
+    if (json_is_true(json_object_get(rule, "hypothetical"))) {
+        fprintf(out, "%-30s hypothetical: %s\n", "", k3_get_text(rule, "reason"));
+    }
+}
+
+/* Rules that change nothing share the last lines. */
+static void print_unchanged(const json_t *list, FILE *out)
+{
+    enum { WIDTH = 116 };
+
+    const json_t *rule;
+    size_t        i, column = 0;
+
+    json_array_foreach(list, i, rule)
+    {
+        const char *name = k3_get_text(rule, "rule");
+
+        if (changes(rule)) {
+            continue;
+        }
+        if (column == 0) {
+            column = (size_t)fprintf(out, "no predicted time changes: %s", name);
+        } else if (column + strlen(name) + 2 > WIDTH) {
+            column = (size_t)fprintf(out, ",\n  %s", name);
+        } else {
+            column += (size_t)fprintf(out, ", %s", name);
+        }
+    }
+    if (column > 0) {
+        fputc('\n', out);
     }
 }
 
 void k3_whatif_print(const json_t *list, FILE *out)
 {
-    fprintf(out, "\n%-30s %-11s %10s %10s %8s  %s\n", "what if", "phase", "before us", "after us",
-            "change", "bound by");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *rule = json_array_get(list, i);
-        const json_t *phases = json_object_get(rule, "phases");
+    const json_t *rule;
+    bool          headed = false;
+    size_t        i;
 
-        for (size_t p = 0; p < json_array_size(phases); p++) {
-            const json_t *phase = json_array_get(phases, p);
-            double        before = json_number_value(json_object_get(phase, "before"));
-            double        after = json_number_value(json_object_get(phase, "after"));
-
-            fprintf(out, "%-30s %-11s %10.1f %10.1f %+7.1f%%  %s\n",
-                    p == 0 ? json_string_value(json_object_get(rule, "rule")) : "",
-                    json_string_value(json_object_get(phase, "name")), before, after,
-                    before > 0 ? 100 * (after - before) / before : 0,
-                    json_string_value(json_object_get(phase, "bound_by")));
+    fputc('\n', out);
+    json_array_foreach(list, i, rule)
+    {
+        if (!changes(rule)) {
+            continue;
         }
-        print_buffers(json_object_get(rule, "buffers"), out);
-        if (json_is_true(json_object_get(rule, "hypothetical"))) {
-            fprintf(out, "%-30s hypothetical: %s\n", "",
-                    json_string_value(json_object_get(rule, "reason")));
+        if (!headed) {
+            fprintf(out, "%-30s %-11s %10s %10s %8s  %s\n", "what if", "phase", "before us",
+                    "after us", "change", "bound by");
+            headed = true;
         }
+        print_rule(rule, out);
     }
+    print_unchanged(list, out);
 }

@@ -57,16 +57,19 @@ typedef enum k3_figure {
     K3_FIG_DOORBELL_US,
     K3_FIG_STORE_MESSAGE_US, /* storing one message to mapped memory, beside its bytes */
     K3_FIG_STORE_SIGNAL_US,
-    K3_FIG_STORE_PEAK_GBPS, /* the fastest that one rank can store at all, in its caches */
-    K3_FIG_COPY_GBPS,       /* bytes copied by one rank, read and written counted once */
-    K3_FIG_WEIGHTS_GBPS,    /* packed weights that one rank's experts stream */
-    K3_FIG_GEMM_GFLOPS,     /* of one rank's experts on many rows */
-    K3_FIG_BARRIER_US,      /* of all ranks of the launch that calibrated */
-    K3_FIG_SWITCH_US,       /* from a rank that yields to another on the same core */
-    K3_FIG_FINISH_US,       /* flush and barrier behind a phase whose puts software carries */
-    K3_FIG_LAUNCH_US,       /* fixed cost of a call */
-    K3_FIG_EXPERT_US,       /* fixed cost of the experts' calls */
-    K3_FIG_FEED_GBPS,       /* operands of a GEMM that reach one SM */
+    K3_FIG_STORE_PEAK_GBPS,    /* the fastest that one rank can store at all, in its caches */
+    K3_FIG_COPY_GBPS,          /* bytes copied by one rank, read and written counted once */
+    K3_FIG_WEIGHTS_GBPS,       /* packed weights that one rank's experts stream */
+    K3_FIG_GEMM_GFLOPS,        /* of one rank's experts on many rows */
+    K3_FIG_BARRIER_US,         /* of all ranks of the launch that calibrated */
+    K3_FIG_SWITCH_US,          /* from a rank that yields to another on the same core */
+    K3_FIG_NETWORK_MESSAGE_US, /* where software carries puts to another node: posting one */
+    K3_FIG_NETWORK_SIGNAL_US,
+    K3_FIG_FINISH_US,      /* ... flush and barrier behind a phase */
+    K3_FIG_FINISH_LANE_US, /* ... and what each lane adds to it */
+    K3_FIG_LAUNCH_US,      /* fixed cost of a call */
+    K3_FIG_EXPERT_US,      /* fixed cost of the experts' calls */
+    K3_FIG_FEED_GBPS,      /* operands of a GEMM that reach one SM */
     K3_FIG_UNPACK_GPS, /* 10^9 FP4 weights a second that one SM turns into what its GEMM multiplies, where
                              no FP4 arithmetic does */
     K3_FIG_QP_MESSAGE_US, /* one message of a queue pair behind another on the same */

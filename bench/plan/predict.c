@@ -7,10 +7,18 @@
 #include "bench/plan/predict_internal.h"
 #include "harness/base/text.h"
 
-const char *const k3_term_names[] = {
-    "fixed cost", "latency", "issue of messages", "one queue pair", "scale-up link",
-    "NIC wire",   "memory",  "expert weights",    "GEMM",           "unpacking of weights",
-    NULL};
+const char *const k3_term_names[] = {"fixed cost",
+                                     "latency",
+                                     "issue of messages",
+                                     "one queue pair",
+                                     "scale-up link",
+                                     "NIC wire",
+                                     "memory",
+                                     "expert weights",
+                                     "dense weights",
+                                     "GEMM",
+                                     "unpacking of weights",
+                                     NULL};
 
 const char *const k3_predicted_names[] = {"dispatch", "expert_mlp", "combine", "dense", "exchange",
                                           "pair",     "moe",        "region",  NULL};
@@ -208,7 +216,7 @@ static double added(const double term[K3_TERM_COUNT])
 /* Experts of a core stream their weights while they multiply. */
 static double cpu_experts(const double term[K3_TERM_COUNT])
 {
-    return larger(term[K3_TERM_WEIGHTS], term[K3_TERM_GEMM]);
+    return larger(term[K3_TERM_WEIGHTS] + term[K3_TERM_DENSE], term[K3_TERM_GEMM]);
 }
 
 /* --- phases ------------------------------------------------------------------------------------ */
@@ -246,6 +254,7 @@ static void set_limit(const model_t *m, k3_predicted_phase_t phase, k3_predictio
     raise_limit(p, K3_TERM_SCALEUP, p->term[K3_TERM_SCALEUP] * m->f[K3_FIG_SCALEUP_SHARE]);
     raise_limit(p, K3_TERM_NIC, p->term[K3_TERM_NIC] * m->f[K3_FIG_NIC_SHARE]);
     raise_limit(p, K3_TERM_WEIGHTS, p->term[K3_TERM_WEIGHTS] * m->f[K3_FIG_WEIGHTS_SHARE]);
+    raise_limit(p, K3_TERM_DENSE, p->term[K3_TERM_DENSE] * m->f[K3_FIG_WEIGHTS_SHARE]);
     raise_limit(p, K3_TERM_GEMM, p->term[K3_TERM_GEMM] * gemm);
 }
 
@@ -396,17 +405,24 @@ static void predict_region(model_t *m)
     }
 }
 
+void k3_predict_open(const k3_cell_t *cell, const k3_loads_t *loads,
+                     const k3_machine_file_t *machine, k3_prediction_t *out, model_t *m)
+{
+    *m = (model_t){.cell = cell, .loads = loads, .out = out};
+    for (int i = 0; i < K3_FIG_COUNT; i++) {
+        m->f[i] = k3_predict_figure(machine, (k3_figure_t)i);
+    }
+    m->shares_cores = m->f[K3_FIG_CORES_PER_NODE] > 0;
+    m->crowd = m->shares_cores ? larger(1.0, cell->node_most / m->f[K3_FIG_CORES_PER_NODE]) : 1.0;
+}
+
 void k3_predict(const k3_cell_t *cell, const k3_loads_t *loads, const k3_machine_file_t *machine,
                 k3_prediction_t *out)
 {
-    model_t m = {.cell = cell, .loads = loads, .out = out};
+    model_t m;
 
     memset(out, 0, sizeof(*out));
-    for (int i = 0; i < K3_FIG_COUNT; i++) {
-        m.f[i] = k3_predict_figure(machine, (k3_figure_t)i);
-    }
-    m.shares_cores = m.f[K3_FIG_CORES_PER_NODE] > 0;
-    m.crowd = m.shares_cores ? larger(1.0, cell->node_most / m.f[K3_FIG_CORES_PER_NODE]) : 1.0;
+    k3_predict_open(cell, loads, machine, out, &m);
     note_missing(&m);
     if (out->missing[0] != '\0') {
         return;

@@ -21,6 +21,7 @@ typedef enum k3_term {
     K3_TERM_NIC,
     K3_TERM_MEMORY,  /* packing, quantising, reducing: bytes read and written */
     K3_TERM_WEIGHTS, /* streaming the experts that have a row */
+    K3_TERM_DENSE,   /* streaming the weights of router, projections and shared expert */
     K3_TERM_GEMM,
     K3_TERM_UNPACK, /* turning packed weights into what the GEMM multiplies, where the arithmetic cannot */
     K3_TERM_COUNT

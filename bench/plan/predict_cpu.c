@@ -103,10 +103,14 @@ static double moved_us(const model_t *m, bool combine, const place_t *at,
 static double issue_us(const model_t *m, const k3_predict_sides_t *s)
 {
     const k3_load_t *o = &s->out;
+    double message = m->f[K3_FIG_NETWORK_MESSAGE_US], signal = m->f[K3_FIG_NETWORK_SIGNAL_US];
 
-    return (o->messages[K3_CLASS_NODE] + o->messages[K3_CLASS_NETWORK]) * m->f[K3_FIG_MESSAGE_US] +
-           (o->signals[K3_CLASS_NODE] + o->signals[K3_CLASS_NETWORK]) * m->f[K3_FIG_SIGNAL_US] +
-           o->doorbells * m->f[K3_FIG_DOORBELL_US] +
+    message = message > 0 ? message : m->f[K3_FIG_MESSAGE_US];
+    signal = signal > 0 ? signal : m->f[K3_FIG_SIGNAL_US];
+    return o->messages[K3_CLASS_NODE] * m->f[K3_FIG_MESSAGE_US] +
+           o->messages[K3_CLASS_NETWORK] * message +
+           o->signals[K3_CLASS_NODE] * m->f[K3_FIG_SIGNAL_US] +
+           o->signals[K3_CLASS_NETWORK] * signal + o->doorbells * m->f[K3_FIG_DOORBELL_US] +
            (o->signals[K3_CLASS_SELF] + o->signals[K3_CLASS_STORE]) * m->f[K3_FIG_STORE_SIGNAL_US];
 }
 
@@ -127,12 +131,25 @@ static double kernel_us(const model_t *m, bool combine, const place_t *at, uint3
     return us;
 }
 
+/* Lanes of a rank to those of other nodes. */
+static double far_lanes(const model_t *m, uint32_t i)
+{
+    const k3_cell_t *cell = m->cell;
+    uint32_t         rank = k3_predict_rank(m, i), far = 0;
+
+    for (uint32_t peer = 0; peer < cell->layout.tp; peer++) {
+        far += cell->node_of[peer] != cell->node_of[rank];
+    }
+    return (double)far * cell->qps.active;
+}
+
 /* Each rank of a core is let in once to begin and once to see the last signal; where software carries puts
- * the phase ends with a flush and a barrier. */
-static double waits_us(const model_t *m, const k3_predict_sides_t *s)
+ * the phase ends with a flush of each lane and a barrier. */
+static double waits_us(const model_t *m, uint32_t i, const k3_predict_sides_t *s)
 {
     bool   far = s->out.wire[K3_CLASS_NETWORK] + s->in.wire[K3_CLASS_NETWORK] > 0;
-    double us = far ? m->f[K3_FIG_FINISH_US] : 0;
+    double us =
+        far ? m->f[K3_FIG_FINISH_US] + far_lanes(m, i) * m->f[K3_FIG_FINISH_LANE_US] * m->crowd : 0;
 
     if (m->crowd > 1) {
         us += 2 * m->crowd * m->f[K3_FIG_SWITCH_US];
@@ -146,7 +163,7 @@ void k3_predict_cpu_phase(const model_t *m, bool combine, uint32_t i, double ter
     place_t            at = {touched_mb(m, i), spread_kb(m, &s.out)};
 
     term[K3_TERM_FIXED] = m->f[K3_FIG_LAUNCH_US];
-    term[K3_TERM_LATENCY] = k3_predict_latency(m, combine, &s) + waits_us(m, &s);
+    term[K3_TERM_LATENCY] = k3_predict_latency(m, combine, &s) + waits_us(m, i, &s);
     term[K3_TERM_ISSUE] = issue_us(m, &s) * m->crowd;
     term[K3_TERM_SCALEUP] = moved_us(m, combine, &at, &s) * m->crowd;
     term[K3_TERM_MEMORY] = kernel_us(m, combine, &at, i, &s) * m->crowd;

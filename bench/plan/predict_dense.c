@@ -25,13 +25,12 @@ void k3_predict_dense(const k3_predict_model_t *m, uint32_t i, double term[K3_TE
     bytes += 6.0 * h * (end - begin);
     flops += 6.0 * (double)k3_shared_rows(cell, rank) * h * (end - begin);
     if (m->shares_cores) {
-        term[K3_TERM_WEIGHTS] = k3_at_rate(bytes, m->f[K3_FIG_COPY_GBPS]) * m->crowd;
+        term[K3_TERM_DENSE] = k3_at_rate(bytes, m->f[K3_FIG_COPY_GBPS]) * m->crowd;
         term[K3_TERM_GEMM] = k3_at_rate(flops, m->f[K3_FIG_GEMM_GFLOPS]) * m->crowd;
         return;
     }
     term[K3_TERM_FIXED] = m->f[K3_FIG_EXPERT_US];
-    term[K3_TERM_WEIGHTS] =
-        k3_at_rate(bytes, m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_WEIGHTS_SHARE]);
+    term[K3_TERM_DENSE] = k3_at_rate(bytes, m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_WEIGHTS_SHARE]);
     term[K3_TERM_GEMM] = k3_at_rate(flops, k3_predict_gemm_gflops(m, m->f[K3_FIG_BF16_TFLOPS], 16));
 }
 

@@ -18,6 +18,10 @@ typedef struct k3_predict_sides {
     k3_load_t out, in;
 } k3_predict_sides_t;
 
+/* What a prediction of the cell starts from; `out` gets its times. */
+void k3_predict_open(const k3_cell_t *cell, const k3_loads_t *loads,
+                     const k3_machine_file_t *machine, k3_prediction_t *out, k3_predict_model_t *m);
+
 k3_predict_sides_t k3_predict_sides(const k3_predict_model_t *m, bool combine, uint32_t i);
 
 /* Signals that answer each other. */

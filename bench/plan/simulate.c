@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/plan/predict.h"
+#include "bench/plan/simulate_internal.h"
 #include "harness/base/memory.h"
 
 /* Bytes of a piece; a lane has at most so many pieces. */
@@ -11,10 +11,7 @@ enum { PIECE = 32768, PIECES_MAX = 64, LINKS = 2 };
 
 typedef enum link { NEAR, FAR } link_t;
 
-/* What one rank sends to another in the phase. */
-typedef struct transfer {
-    double bytes, posts;
-} transfer_t;
+typedef k3_transfer_t transfer_t;
 
 typedef struct arrival {
     double   at; /* the last byte has left */
@@ -26,7 +23,6 @@ typedef struct arrival {
 typedef struct simulator {
     const k3_cell_t *cell;
     uint32_t         ranks;
-    unsigned         phases;   /* bits of k3_traffic_phase_t whose messages are sent */
     transfer_t      *transfer; /* [R][R] */
     arrival_t       *arrivals;
     uint64_t         count, capacity;
@@ -39,15 +35,38 @@ typedef struct simulator {
 
 /* --- the plan ---------------------------------------------------------------------------------- */
 
+typedef struct sum {
+    uint32_t    ranks;
+    unsigned    phases;
+    transfer_t *transfer;
+} sum_t;
+
 static void add_flow(const k3_flow_t *flow, void *arg)
 {
-    simulator_t *s = arg;
+    const sum_t *s = arg;
     transfer_t  *t = &s->transfer[(uint64_t)flow->src * s->ranks + flow->dst];
 
-    if ((s->phases >> flow->phase & 1) != 0 && flow->src != flow->dst) {
+    if ((s->phases >> flow->phase & 1) != 0) {
         t->bytes += (double)flow->wire;
         t->posts += (double)flow->messages + (double)flow->signals;
     }
+}
+
+k3_status_t k3_simulate_transfers(const k3_cell_t *cell, unsigned phases, k3_transfer_t *transfer,
+                                  k3_error_t *err)
+{
+    sum_t        sum = {cell->layout.tp, phases, transfer};
+    k3_traffic_t traffic;
+
+    memset(transfer, 0, (uint64_t)sum.ranks * sum.ranks * sizeof(*transfer));
+    if (k3_traffic_open(cell, &traffic, err) != K3_OK) {
+        return err->status;
+    }
+    for (uint32_t origin = 0; origin < sum.ranks; origin++) {
+        k3_traffic_origin(&traffic, origin, add_flow, &sum);
+    }
+    k3_traffic_close(&traffic);
+    return K3_OK;
 }
 
 static link_t link_of(const simulator_t *s, uint32_t src, uint32_t dst)
@@ -164,21 +183,14 @@ static void receive_all(simulator_t *s, const k3_prediction_phase_t *p, k3_simul
 static k3_status_t run_phase(simulator_t *s, unsigned phases, const k3_prediction_phase_t *p,
                              k3_simulated_phase_t *out, k3_error_t *err)
 {
-    uint64_t     pairs = (uint64_t)s->ranks * s->ranks;
-    k3_traffic_t traffic;
+    uint64_t pairs = (uint64_t)s->ranks * s->ranks;
 
-    s->phases = phases;
     s->count = s->capacity = 0;
-    memset(s->transfer, 0, pairs * sizeof(*s->transfer));
     memset(s->done, 0, s->ranks * sizeof(*s->done));
     memset(s->busy, 0, s->ranks * LINKS * sizeof(*s->busy));
-    if (k3_traffic_open(s->cell, &traffic, err) != K3_OK) {
+    if (k3_simulate_transfers(s->cell, phases, s->transfer, err) != K3_OK) {
         return err->status;
     }
-    for (uint32_t origin = 0; origin < s->ranks; origin++) {
-        k3_traffic_origin(&traffic, origin, add_flow, s);
-    }
-    k3_traffic_close(&traffic);
     for (uint64_t i = 0; i < pairs; i++) {
         s->capacity += pieces_of(&s->transfer[i]);
     }
@@ -200,7 +212,6 @@ static k3_status_t run_all(simulator_t *s, const k3_prediction_t *p, k3_simulati
     const unsigned there = 1u << K3_TRAFFIC_NOTIFY | 1u << K3_TRAFFIC_DISPATCH;
     const unsigned back = 1u << K3_TRAFFIC_COMBINE;
 
-    out->fused = s->cell->profile->engine == K3_ENGINE_FUSED;
     if (out->fused) {
         return run_phase(s, there | back, &p->phase[K3_PREDICT_MOE], &out->moe, err);
     }
@@ -210,7 +221,7 @@ static k3_status_t run_all(simulator_t *s, const k3_prediction_t *p, k3_simulati
     return err->status;
 }
 
-static k3_status_t refuse(const k3_cell_t *cell, const k3_machine_file_t *machine, k3_error_t *err)
+static k3_status_t refuse(const k3_cell_t *cell, k3_error_t *err)
 {
     if (cell->expected) {
         return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: it needs every row: --counting exact");
@@ -219,31 +230,11 @@ static k3_status_t refuse(const k3_cell_t *cell, const k3_machine_file_t *machin
         return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: %u ranks; at most %d", cell->layout.tp,
                        K3_SIMULATED_RANKS);
     }
-    if (k3_predict_figure(machine, K3_FIG_CORES_PER_NODE) > 0) {
-        return k3_fail(err, K3_ERR_UNSUPPORTED,
-                       "simulate: on %s ranks share cores, which no link serves", machine->name);
-    }
     if (cell->profile->copy == K3_COPY_NONE || cell->profile->copy == K3_COPY_REPLICATE) {
         return k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: %s has no dispatch",
                        cell->profile->name);
     }
     return K3_OK;
-}
-
-static k3_status_t predict_beside(const k3_cell_t *cell, const k3_machine_file_t *machine,
-                                  k3_prediction_t *prediction, k3_error_t *err)
-{
-    k3_loads_t loads;
-
-    if (k3_loads_plan(cell, &loads, err) == K3_OK) {
-        k3_predict(cell, &loads, machine, prediction);
-        k3_loads_free(&loads);
-        if (prediction->missing[0] != '\0') {
-            k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: the machine file does not know %s",
-                    prediction->missing);
-        }
-    }
-    return err->status;
 }
 
 static void set_links(simulator_t *s, const k3_machine_file_t *machine)
@@ -259,27 +250,47 @@ static void set_links(simulator_t *s, const k3_machine_file_t *machine)
     s->post_us[FAR] = k3_predict_figure(machine, K3_FIG_MESSAGE_US);
 }
 
-k3_status_t k3_simulate(const k3_cell_t *cell, const k3_machine_file_t *machine,
-                        k3_simulation_t *simulation, k3_error_t *err)
+static k3_status_t simulate_links(const k3_cell_t *cell, const k3_machine_file_t *machine,
+                                  const k3_prediction_t *p, k3_simulation_t *out, k3_error_t *err)
 {
-    simulator_t     s = {.cell = cell, .ranks = cell->layout.tp};
-    k3_prediction_t p;
+    simulator_t s = {.cell = cell, .ranks = cell->layout.tp};
 
-    memset(simulation, 0, sizeof(*simulation));
-    if (refuse(cell, machine, err) != K3_OK || predict_beside(cell, machine, &p, err) != K3_OK) {
-        return err->status;
-    }
     set_links(&s, machine);
     if (k3_alloc("transfers", (uint64_t)s.ranks * s.ranks, sizeof(transfer_t), (void **)&s.transfer,
                  err) == K3_OK &&
         k3_alloc("times", s.ranks, sizeof(double), (void **)&s.done, err) == K3_OK &&
         k3_alloc("links of pairs", s.ranks, sizeof(double), (void **)&s.pair_free, err) == K3_OK &&
         k3_alloc("links", s.ranks, LINKS * sizeof(double), (void **)&s.busy, err) == K3_OK) {
-        run_all(&s, &p, simulation, err);
+        run_all(&s, p, out, err);
     }
     k3_free(s.busy);
     k3_free(s.pair_free);
     k3_free(s.done);
     k3_free(s.transfer);
+    return err->status;
+}
+
+k3_status_t k3_simulate(const k3_cell_t *cell, const k3_machine_file_t *machine,
+                        k3_simulation_t *simulation, k3_error_t *err)
+{
+    k3_predict_model_t model;
+    k3_prediction_t    p, unused;
+    k3_loads_t         loads;
+
+    memset(simulation, 0, sizeof(*simulation));
+    if (refuse(cell, err) != K3_OK || k3_loads_plan(cell, &loads, err) != K3_OK) {
+        return err->status;
+    }
+    simulation->fused = cell->profile->engine == K3_ENGINE_FUSED;
+    k3_predict(cell, &loads, machine, &p);
+    k3_predict_open(cell, &loads, machine, &unused, &model);
+    if (p.missing[0] != '\0') {
+        k3_fail(err, K3_ERR_UNSUPPORTED, "simulate: the machine file does not know %s", p.missing);
+    } else if (model.shares_cores) {
+        k3_simulate_cores(&model, simulation, err);
+    } else {
+        simulate_links(cell, machine, &p, simulation, err);
+    }
+    k3_loads_free(&loads);
     return err->status;
 }

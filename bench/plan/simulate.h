@@ -1,6 +1,7 @@
 /* A discrete-event check of the closed form: the messages of a phase leave each rank one after another, share
  * its link or NIC, and queue at their receivers. Shows what the closed form does not: who waits behind whom
- * when several ranks send to one (incast), and ranks that have more than others (skew). */
+ * when several ranks send to one (incast), and ranks that have more than others (skew). Where ranks share
+ * cores, each core goes round its ranks. */
 #ifndef K3_PLAN_SIMULATE_H
 #define K3_PLAN_SIMULATE_H
 
@@ -21,8 +22,8 @@ typedef struct k3_simulation {
     k3_simulated_phase_t dispatch, combine, moe;
 } k3_simulation_t;
 
-/* K3_ERR_UNSUPPORTED where counts are expected, ranks share cores, nothing is dispatched, or there are more than
- * K3_SIMULATED_RANKS ranks. */
+/* K3_ERR_UNSUPPORTED where counts are expected, nothing is dispatched, or there are more than K3_SIMULATED_RANKS
+ * ranks. */
 k3_status_t k3_simulate(const k3_cell_t *cell, const k3_machine_file_t *machine,
                         k3_simulation_t *simulation, k3_error_t *err);
 

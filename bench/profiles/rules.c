@@ -2,23 +2,31 @@
 
 #include <string.h>
 
-static const char *const names[K3_RULE_COUNT] = {
-    [K3_RULE_QPS] = "qps",
-    [K3_RULE_POSTING] = "posting",
-    [K3_RULE_LOCK] = "lock",
-    [K3_RULE_SIGNAL] = "signal",
-    [K3_RULE_COPY] = "copy",
-    [K3_RULE_RECORD] = "record",
-    [K3_RULE_COMBINE_STRIDE] = "combine-stride",
-    [K3_RULE_COMPLETION] = "completion",
-    [K3_RULE_BUFFER] = "buffer",
-    [K3_RULE_MASK_AT_SEND] = "mask-at-send",
-    [K3_RULE_TIMEOUT] = "timeout",
+static const struct {
+    const char *name, *what;
+} rules[K3_RULE_COUNT] = {
+    [K3_RULE_QPS] = {"qps", "how many queue pairs a peer has, and which one carries what"},
+    [K3_RULE_POSTING] = {"posting", "when a doorbell hands posted messages over"},
+    [K3_RULE_LOCK] = {"lock", "posts of one queue pair under a lock, or by a poster of its own"},
+    [K3_RULE_SIGNAL] = {"signal", "when data are announced, by which operation, value and size"},
+    [K3_RULE_COPY] = {"copy",
+                      "a copy of a row for each expert, rank or node; its slot; counts in front"},
+    [K3_RULE_RECORD] = {"record", "header, metadata and padding of a dispatched row"},
+    [K3_RULE_COMBINE_STRIDE] = {"combine-stride", "metadata and room of a returned row"},
+    [K3_RULE_COMPLETION] = {"completion", "how a receiver knows that all has come"},
+    [K3_RULE_BUFFER] = {"buffer", "how many buffers alternate, and their size formula"},
+    [K3_RULE_MASK_AT_SEND] = {"mask-at-send", "whether rows for a dead rank are still sent"},
+    [K3_RULE_TIMEOUT] = {"timeout", "the limit of a call, and what follows when it has passed"},
 };
 
 const char *k3_rule_name(k3_rule_t rule)
 {
-    return names[rule];
+    return rules[rule].name;
+}
+
+const char *k3_rule_what(k3_rule_t rule)
+{
+    return rules[rule].what;
 }
 
 static void turn_qps(k3_profile_t *p, const k3_profile_t *to)

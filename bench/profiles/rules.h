@@ -20,6 +20,7 @@ typedef enum k3_rule {
 } k3_rule_t;
 
 const char *k3_rule_name(k3_rule_t rule); /* "qps", "posting", ... */
+const char *k3_rule_what(k3_rule_t rule); /* one line for people */
 
 /* Turns `rule` of the profile into that of `to`; false: they are the same. */
 bool k3_rule_turn(k3_rule_t rule, k3_profile_t *profile, const k3_profile_t *to);

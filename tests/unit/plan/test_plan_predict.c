@@ -408,6 +408,56 @@ static void test_model_and_simulator_agree(void **state)
     assert_true(tried >= 30);
 }
 
+/* The same on a machine whose ranks share cores: one to four ranks a core, one node and two. */
+static void test_model_and_simulator_agree_on_cores(void **state)
+{
+    unsigned tried = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 4 * k3_registry_count(); i++) {
+        const k3_profile_t *profile = k3_registry_at(i / 4);
+        k3_cell_request_t   q = request_of(profile->name, "kimi-k3", i % 2 == 0 ? 4 : 8);
+        k3_machine_file_t   machine = shared_cores();
+        k3_error_t          err = K3_ERROR_INIT;
+        k3_prediction_t     p;
+        k3_simulation_t     s;
+        k3_cell_t           cell;
+
+        q.tokens = 64;
+        q.ranks_per_node = i % 4 < 2 ? (uint32_t)q.tp : (uint32_t)q.tp / 2;
+        if (profile->copy == K3_COPY_NONE || profile->copy == K3_COPY_REPLICATE ||
+            k3_cell_create(&q, &cell, &err) != K3_OK) {
+            continue;
+        }
+        p = predict_shared(q);
+        assert_int_equal(k3_simulate(&cell, &machine, &s, &err), K3_OK);
+        k3_cell_destroy(&cell);
+        if (s.fused) {
+            assert_near(s.moe.us, p.phase[K3_PREDICT_MOE].us, 0.10);
+        } else {
+            assert_near(s.dispatch.us, p.phase[K3_PREDICT_DISPATCH].us, 0.10);
+            assert_near(s.combine.us, p.phase[K3_PREDICT_COMBINE].us, 0.10);
+        }
+        tried++;
+    }
+    assert_true(tried >= 30);
+}
+
+/* Three ranks on two cores: one core has two of them, where the closed form gives each rank 2/3 of a core. */
+static void test_simulator_shows_a_crowded_core(void **state)
+{
+    k3_cell_request_t q = request_of("deepep:ll", "kimi-k3:E=48", 3);
+    k3_machine_file_t machine = shared_cores();
+    k3_cell_t         cell = cell_of(q);
+    k3_error_t        err = K3_ERROR_INIT;
+    k3_simulation_t   s;
+
+    (void)state;
+    assert_int_equal(k3_simulate(&cell, &machine, &s, &err), K3_OK);
+    assert_near(s.dispatch.us, predict_shared(q).phase[K3_PREDICT_DISPATCH].us * 4 / 3, 0.05);
+    k3_cell_destroy(&cell);
+}
+
 static void test_simulator_shows_incast_and_skew(void **state)
 {
     k3_cell_request_t q = request_of("deepep:ll", "kimi-k3", 32);
@@ -454,6 +504,8 @@ int main(void)
         cmocka_unit_test(test_unpacking_of_weights),
         cmocka_unit_test(test_a_fused_region_is_no_sum),
         cmocka_unit_test(test_model_and_simulator_agree),
+        cmocka_unit_test(test_model_and_simulator_agree_on_cores),
+        cmocka_unit_test(test_simulator_shows_a_crowded_core),
         cmocka_unit_test(test_simulator_shows_incast_and_skew),
         cmocka_unit_test(test_simulator_refuses),
     };
