@@ -102,8 +102,7 @@ static void encode_drafts(k3_compute_t *c, const k3_encode_rows_t *a)
 
 static void encode(k3_compute_t *c, const k3_encode_rows_t *a)
 {
-    if (c->on->drafts == NULL ||
-        (is_aligned(a->records + a->values_at) && a->stride % 16 == 0)) {
+    if (c->on->drafts == NULL || (is_aligned(a->records + a->values_at) && a->stride % 16 == 0)) {
         start_encode(c, a);
     } else {
         encode_drafts(c, a);

@@ -198,13 +198,13 @@ static void drop_table(k3_compute_t *c, k3_table_t *table)
 void k3_on_device_destroy(k3_compute_t *c)
 {
     k3_on_device_t *on = c->on;
-    k3_table_t     *tables[] = {
-            &on->parts,           &on->part_weights,   &on->part_rows,   &on->copies,
-            &on->small,           &on->ids,            &on->wanted,      &on->values,
-            &on->scales,          &on->out,            &on->row_weights, &on->row_factors,
-            &on->tasks,           &on->plain_rows,     &on->activated_rows, &on->input.values,
-            &on->input.scales,    &on->middle.values,  &on->middle.scales, &on->gathered.values,
-            &on->gathered.scales};
+    k3_table_t     *tables[] = {&on->parts,         &on->part_weights,    &on->part_rows,
+                                &on->copies,        &on->small,           &on->ids,
+                                &on->wanted,        &on->values,          &on->scales,
+                                &on->out,           &on->row_weights,     &on->row_factors,
+                                &on->tasks,         &on->plain_rows,      &on->activated_rows,
+                                &on->input.values,  &on->input.scales,    &on->middle.values,
+                                &on->middle.scales, &on->gathered.values, &on->gathered.scales};
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         drop_table(c, tables[i]);

@@ -357,8 +357,7 @@ static k3_status_t read_origins(slab_engine_t *e, unsigned half, k3_error_t *err
             }
         }
     }
-    e->env.compute->ops->fetch(e->env.compute, e->origins, e->records, n,
-                                  sizeof(*e->origins));
+    e->env.compute->ops->fetch(e->env.compute, e->origins, e->records, n, sizeof(*e->origins));
     return err->status;
 }
 
