@@ -77,12 +77,19 @@ typedef struct k3_compute_ops {
     /* out[i] = bf16(sum over j of weights[i][j] * parts[i][j]); NULL parts are left out. */
     void (*combine)(k3_compute_t *c, const uint16_t *const *parts, const float *weights,
                     uint64_t rows, uint32_t k, uint32_t width, uint16_t *out);
+    /* The same, each row to where it is asked for; weights are the host's, NULL: all 1. */
+    void (*combine_to)(k3_compute_t *c, const uint16_t *const *parts, const float *weights,
+                       uint64_t rows, uint32_t k, uint32_t width, uint16_t *const *out);
     void (*zero)(k3_compute_t *c, void *to, uint64_t bytes);
     /* Within the memory of the compute. Those of a device are started together by copies_done. */
     void (*copy)(k3_compute_t *c, void *to, const void *from, uint64_t bytes);
     void (*copies_done)(k3_compute_t *c);
-    /* The first word of each record, in the host when it returns; at most as many as arrive. */
-    void (*first_words)(k3_compute_t *c, const uint8_t *const *records, uint64_t n, int32_t *words);
+    /* n parts of `bytes` each, one behind the other in the host, to their places; and from there, in the host
+     * when it returns. */
+    void (*place)(k3_compute_t *c, uint8_t *const *to, const void *parts, uint64_t n,
+                  uint64_t bytes);
+    void (*fetch)(k3_compute_t *c, void *parts, const uint8_t *const *from, uint64_t n,
+                  uint64_t bytes);
 
     void (*dense)(k3_compute_t *c, const k3_layer_t *layer, const uint16_t *x, uint64_t m,
                   float *y_f32, uint16_t *y_bf16);

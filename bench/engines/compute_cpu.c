@@ -27,6 +27,15 @@ static void combine(k3_compute_t *c, const uint16_t *const *parts, const float *
     }
 }
 
+static void combine_to(k3_compute_t *c, const uint16_t *const *parts, const float *weights,
+                       uint64_t rows, uint32_t k, uint32_t width, uint16_t *const *out)
+{
+    for (uint64_t i = 0; i < rows; i++) {
+        c->kernels->combine(parts + i * k, weights != NULL ? weights + i * k : NULL, k, width,
+                            out[i]);
+    }
+}
+
 static void zero(k3_compute_t *c, void *to, uint64_t bytes)
 {
     (void)c;
@@ -44,11 +53,21 @@ static void nothing(k3_compute_t *c)
     (void)c;
 }
 
-static void first_words(k3_compute_t *c, const uint8_t *const *records, uint64_t n, int32_t *words)
+static void place(k3_compute_t *c, uint8_t *const *to, const void *parts, uint64_t n,
+                  uint64_t bytes)
 {
     (void)c;
     for (uint64_t i = 0; i < n; i++) {
-        memcpy(&words[i], records[i], sizeof(words[i]));
+        memcpy(to[i], (const uint8_t *)parts + i * bytes, bytes);
+    }
+}
+
+static void fetch(k3_compute_t *c, void *parts, const uint8_t *const *from, uint64_t n,
+                  uint64_t bytes)
+{
+    (void)c;
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy((uint8_t *)parts + i * bytes, from[i], bytes);
     }
 }
 
@@ -153,10 +172,12 @@ static k3_status_t finish(k3_compute_t *c, k3_error_t *err)
 const k3_compute_ops_t k3_compute_cpu = {
     .encode = encode,
     .combine = combine,
+    .combine_to = combine_to,
     .zero = zero,
     .copy = copy,
     .copies_done = nothing,
-    .first_words = first_words,
+    .place = place,
+    .fetch = fetch,
     .dense = dense,
     .route = route,
     .norm = norm,

@@ -21,7 +21,38 @@ static void *stream_of(const k3_compute_t *c)
     return c->device->stream[c->on->stream];
 }
 
-static void encode(k3_compute_t *c, const k3_encode_rows_t *a)
+static void copies_done(k3_compute_t *c)
+{
+    k3_gpu_copy_t a = {.tasks = (uint32_t)c->on->copy_count};
+
+    if (a.tasks > 0) {
+        a.task = k3_table_sent(c, &c->on->copies, a.tasks);
+        START(c, copy, a);
+        c->on->copy_count = 0;
+    }
+}
+
+static void copy(k3_compute_t *c, void *to, const void *from, uint64_t bytes)
+{
+    k3_on_device_t     *on = c->on;
+    k3_gpu_copy_task_t *tasks = on->copies.host;
+
+    if (on->copy_count == 0) {
+        k3_table_open(c, &on->copies);
+    }
+    tasks[on->copy_count++] = (k3_gpu_copy_task_t){from, to, bytes};
+    if (on->copy_count == on->copies.count) {
+        copies_done(c);
+    }
+}
+
+static bool is_aligned(const void *at)
+{
+    return (uintptr_t)at % 16 == 0;
+}
+
+/* Rows lie in front of their records when kernels cannot write to these. */
+static void start_encode(k3_compute_t *c, const k3_encode_rows_t *a)
 {
     k3_gpu_encode_t k = {
         .format = a->format,
@@ -41,6 +72,43 @@ static void encode(k3_compute_t *c, const k3_encode_rows_t *a)
     START(c, encode, k);
 }
 
+static void encode_drafts(k3_compute_t *c, const k3_encode_rows_t *a)
+{
+    k3_encode_rows_t draft = *a;
+    uint64_t         values = k3_format_value_bytes(a->format, a->width);
+    uint64_t         scales = k3_format_scale_bytes(a->format, a->width);
+
+    k3_coded_layout(a->format, a->width, &draft.scales_at, &draft.stride);
+    draft.records = c->on->drafts;
+    draft.header_at = 0;
+    draft.values_at = K3_DRAFT_HEADER;
+    draft.scales_at += K3_DRAFT_HEADER;
+    draft.stride += K3_DRAFT_HEADER;
+    start_encode(c, &draft);
+    for (uint64_t i = 0; i < a->rows; i++) {
+        uint8_t       *record = a->records + i * a->stride;
+        const uint8_t *row = draft.records + i * draft.stride;
+
+        if (a->numbered) {
+            copy(c, record + a->header_at, row, K3_DRAFT_HEADER);
+        }
+        copy(c, record + a->values_at, row + draft.values_at, values);
+        if (scales > 0) {
+            copy(c, record + a->scales_at, row + draft.scales_at, scales);
+        }
+    }
+    copies_done(c);
+}
+
+static void encode(k3_compute_t *c, const k3_encode_rows_t *a)
+{
+    if (c->on->drafts == NULL || (is_aligned(a->records + a->values_at) && a->stride % 16 == 0)) {
+        start_encode(c, a);
+    } else {
+        encode_drafts(c, a);
+    }
+}
+
 static void combine(k3_compute_t *c, const uint16_t *const *parts, const float *weights,
                     uint64_t rows, uint32_t k, uint32_t width, uint16_t *out)
 {
@@ -51,52 +119,76 @@ static void combine(k3_compute_t *c, const uint16_t *const *parts, const float *
     START(c, combine, a);
 }
 
+/* As many rows at a time as the tables hold. */
+static void combine_to(k3_compute_t *c, const uint16_t *const *parts, const float *weights,
+                       uint64_t rows, uint32_t k, uint32_t width, uint16_t *const *out)
+{
+    uint64_t most = k > 0 ? c->on->parts.count / k : 0;
+
+    for (uint64_t first = 0, n; first < rows && most > 0; first += n) {
+        k3_gpu_combine_t a = {.k = k, .width = width};
+
+        n = rows - first < most ? rows - first : most;
+        a.rows = (uint32_t)n;
+        a.parts = k3_table_send(c, &c->on->parts, parts + first * k, n * k);
+        a.row = k3_table_send(c, &c->on->part_rows, out + first, n);
+        if (weights != NULL) {
+            a.weights = k3_table_send(c, &c->on->part_weights, weights + first * k, n * k);
+        }
+        START(c, combine, a);
+    }
+}
+
 static void zero(k3_compute_t *c, void *to, uint64_t bytes)
 {
     k3_device_fill(c->device, c->on->stream, to, 0, bytes);
 }
 
-static void copy(k3_compute_t *c, void *to, const void *from, uint64_t bytes)
+/* Metadata of rows go through a table of their own: one copy between the memories, one small kernel. */
+static uint64_t small_at_once(const k3_compute_t *c, uint64_t bytes)
 {
-    k3_gpu_copy_task_t *tasks = c->on->copies.host;
-    k3_error_t          kept = K3_ERROR_INIT; /* the device keeps it */
+    uint64_t n = c->on->small.count / bytes;
 
-    tasks[c->on->copy_count++] = (k3_gpu_copy_task_t){from, to, bytes};
-    if (c->on->copy_count == c->on->copies.count) {
-        c->ops->copies_done(c);
-        c->ops->finish(c, &kept); /* the table is read until then */
-    }
+    return n < c->on->copies.count ? n : c->on->copies.count;
 }
 
-static void copies_done(k3_compute_t *c)
+static void place(k3_compute_t *c, uint8_t *const *to, const void *parts, uint64_t n,
+                  uint64_t bytes)
 {
-    k3_gpu_copy_t a = {.tasks = (uint32_t)c->on->copy_count};
+    uint64_t most = small_at_once(c, bytes);
 
-    a.task = k3_table_sent(c, &c->on->copies, c->on->copy_count);
-    START(c, copy, a);
-    c->on->copy_count = 0;
-}
+    for (uint64_t first = 0, part; first < n; first += part) {
+        const uint8_t *from = (const uint8_t *)parts + first * bytes, *there;
 
-/* A small kernel brings the words together, one copy takes them to the host. */
-static void first_words(k3_compute_t *c, const uint8_t *const *records, uint64_t n, int32_t *words)
-{
-    k3_on_device_t     *on = c->on;
-    k3_gpu_copy_task_t *tasks = on->copies.host;
-    k3_error_t          kept = K3_ERROR_INIT; /* the device keeps it */
-
-    for (uint64_t first = 0; first < n; first += on->copies.count) {
-        uint64_t      part = n - first < on->copies.count ? n - first : on->copies.count;
-        int32_t      *there = on->words.device, *here = on->words.host;
-        k3_gpu_copy_t a = {.tasks = (uint32_t)part};
-
+        part = n - first < most ? n - first : most;
+        copies_done(c);
+        there = k3_table_send(c, &c->on->small, from, part * bytes);
         for (uint64_t i = 0; i < part; i++) {
-            tasks[i] = (k3_gpu_copy_task_t){records[first + i], (uint8_t *)(there + i), 4};
+            copy(c, to[first + i], there + i * bytes, bytes);
         }
-        a.task = k3_table_sent(c, &on->copies, part);
-        START(c, copy, a);
-        k3_device_copy(c->device, on->stream, here, there, part * sizeof(int32_t));
-        if (k3_device_finish(c->device, on->stream, &kept) == K3_OK) {
-            memcpy(words + first, here, part * sizeof(int32_t));
+    }
+    copies_done(c);
+}
+
+static void fetch(k3_compute_t *c, void *parts, const uint8_t *const *from, uint64_t n,
+                  uint64_t bytes)
+{
+    k3_table_t *small = &c->on->small;
+    uint64_t    most = small_at_once(c, bytes);
+    k3_error_t  kept = K3_ERROR_INIT; /* the device keeps it */
+
+    for (uint64_t first = 0, part; first < n; first += part) {
+        uint8_t *there = small->device;
+
+        part = n - first < most ? n - first : most;
+        copies_done(c);
+        for (uint64_t i = 0; i < part; i++) {
+            copy(c, there + i * bytes, from[first + i], bytes);
+        }
+        copies_done(c);
+        k3_device_copy(c->device, c->on->stream, k3_table_open(c, small), there, part * bytes);
+        if (k3_tables_finish(c, &kept) == K3_OK) {
+            memcpy((uint8_t *)parts + first * bytes, small->host, part * bytes);
         }
     }
 }
@@ -186,6 +278,9 @@ static void expert(k3_compute_t *c, uint32_t local, const k3_expert_rows_t *work
                 (unsigned long long)on->values.count);
         return;
     }
+    if (first == 0) {
+        k3_table_open(c, &on->values); /* the others are sent with it */
+    }
     on->format = work->format;
     on->weighted = work->weights != NULL;
     memcpy((const void **)on->values.host + first, work->values, work->count * sizeof(void *));
@@ -194,6 +289,7 @@ static void expert(k3_compute_t *c, uint32_t local, const k3_expert_rows_t *work
     }
     memcpy((uint16_t **)on->out.host + first, work->out, work->count * sizeof(void *));
     for (uint64_t i = 0; i < work->count; i++) {
+        on->scattered |= !is_aligned(work->values[i]);
         weights[first + i] = work->weights != NULL ? work->weights[i] : 1.0f;
         factors[first + i] = c->experts.stand_in ? c->experts.factors[local] : 1.0f;
     }
@@ -209,16 +305,15 @@ static void expert(k3_compute_t *c, uint32_t local, const k3_expert_rows_t *work
 
 /* Rows as the recipe has them in front of the gate: as they arrived, or by way of bf16 (and from there to
  * the recipe's format). */
-static k3_gpu_rows_t input_rows(k3_compute_t *c, const void *values, const void *scales)
+static k3_gpu_rows_t input_rows(k3_compute_t *c, k3_gpu_rows_t rows)
 {
     k3_on_device_t *on = c->on;
     k3_format_t     want = c->experts.recipe->input;
-    k3_gpu_rows_t   rows = {on->format, values, scales};
     k3_gpu_decode_t plain = {.format = on->format,
                              .rows = (uint32_t)on->row_count,
                              .width = c->experts.shape.latent,
-                             .values = values,
-                             .scales = scales,
+                             .values = rows.values,
+                             .scales = rows.scales,
                              .out = on->plain,
                              .out_stride = 2 * (uint64_t)c->experts.shape.latent};
 
@@ -266,8 +361,8 @@ static k3_gpu_matrix_t matrix(const k3_compute_t *c, const uint8_t *values, cons
     return (k3_gpu_matrix_t){values, scales, c->experts.pitch};
 }
 
-static void run_experts(k3_compute_t *c, const void *values, const void *scales,
-                        const float *weights, uint16_t *const *out)
+static void run_experts(k3_compute_t *c, k3_gpu_rows_t rows, const float *weights,
+                        uint16_t *const *out)
 {
     k3_on_device_t             *on = c->on;
     const k3_expert_shape_t    *s = &c->experts.shape;
@@ -286,7 +381,7 @@ static void run_experts(k3_compute_t *c, const void *values, const void *scales,
                                  .task = tasks,
                                  .gate = matrix(c, w.w1, w.w1_scale),
                                  .up = matrix(c, w.w3, w.w3_scale),
-                                 .x = input_rows(c, values, scales),
+                                 .x = input_rows(c, rows),
                                  .row_weights = on->weighted ? weights : NULL,
                                  .out = on->activated};
     START(c, gate_up, gate_up);
@@ -301,12 +396,41 @@ static void run_experts(k3_compute_t *c, const void *values, const void *scales,
     START(c, down, down);
 }
 
+/* Rows that kernels cannot read where they arrived are brought to where they can. */
+static k3_gpu_rows_t gather_rows(k3_compute_t *c)
+{
+    k3_on_device_t    *on = c->on;
+    k3_coded_rows_t   *to = &on->gathered;
+    uint64_t           values = k3_format_value_bytes(on->format, c->experts.shape.latent);
+    uint64_t           scales = k3_format_scale_bytes(on->format, c->experts.shape.latent);
+    const void *const *value = on->values.host, *const *scale = on->scales.host;
+
+    for (uint64_t i = 0; i < on->row_count; i++) {
+        copy(c, to->bytes + i * to->stride, value[i], values);
+        if (scales > 0) {
+            copy(c, to->bytes + i * to->stride + to->scales_at, scale[i], scales);
+        }
+    }
+    copies_done(c);
+    return (k3_gpu_rows_t){on->format, to->values.device, to->scales.device};
+}
+
+static k3_gpu_rows_t arrived_rows(k3_compute_t *c)
+{
+    k3_on_device_t *on = c->on;
+
+    if (on->scattered && on->gathered.bytes != NULL) {
+        return gather_rows(c);
+    }
+    return (k3_gpu_rows_t){on->format, k3_table_sent(c, &on->values, on->row_count),
+                           k3_table_sent(c, &on->scales, on->row_count)};
+}
+
 static void experts_done(k3_compute_t *c)
 {
     k3_on_device_t  *on = c->on;
     uint64_t         n = on->row_count;
-    const void      *values = k3_table_sent(c, &on->values, n);
-    const void      *scales = k3_table_sent(c, &on->scales, n);
+    k3_gpu_rows_t    rows = arrived_rows(c);
     uint16_t *const *out = k3_table_sent(c, &on->out, n);
     const float     *weights = k3_table_sent(c, &on->row_weights, n);
 
@@ -314,16 +438,17 @@ static void experts_done(k3_compute_t *c)
         k3_gpu_scale_t a = {.format = on->format,
                             .rows = (uint32_t)n,
                             .width = c->experts.shape.latent,
-                            .values = values,
-                            .scales = scales,
+                            .values = rows.values,
+                            .scales = rows.scales,
                             .factors = k3_table_sent(c, &on->row_factors, n),
                             .weights = weights,
                             .out = out};
 
         START(c, scale, a);
     } else if (n > 0) {
-        run_experts(c, values, scales, weights, out);
+        run_experts(c, rows, weights, out);
     }
+    on->scattered = false;
     on->row_count = 0;
     on->task_count = 0;
 }
@@ -346,18 +471,15 @@ static void join_streams(k3_compute_t *c)
     k3_device_join(c->device);
 }
 
-static k3_status_t finish(k3_compute_t *c, k3_error_t *err)
-{
-    return k3_device_finish(c->device, K3_STREAM_MAIN, err);
-}
-
 const k3_compute_ops_t k3_compute_device = {
     .encode = encode,
     .combine = combine,
+    .combine_to = combine_to,
     .zero = zero,
     .copy = copy,
     .copies_done = copies_done,
-    .first_words = first_words,
+    .place = place,
+    .fetch = fetch,
     .dense = dense,
     .route = route,
     .norm = norm,
@@ -369,5 +491,5 @@ const k3_compute_ops_t k3_compute_device = {
     .fork = fork_stream,
     .leave = leave_stream,
     .join = join_streams,
-    .finish = finish,
+    .finish = k3_tables_finish,
 };

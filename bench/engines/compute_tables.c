@@ -3,18 +3,36 @@
 #include <string.h>
 
 #include "bench/plan/buffers.h"
+#include "bench/plan/device.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
-const void *k3_table_sent(k3_compute_t *c, const k3_table_t *table, uint64_t n)
+k3_status_t k3_tables_finish(k3_compute_t *c, k3_error_t *err)
 {
+    c->on->turn++;
+    return k3_device_finish(c->device, K3_STREAM_MAIN, err);
+}
+
+void *k3_table_open(k3_compute_t *c, k3_table_t *table)
+{
+    k3_error_t kept = K3_ERROR_INIT; /* the device keeps it */
+
+    if (table->sent_in == c->on->turn) {
+        k3_tables_finish(c, &kept);
+    }
+    return table->host;
+}
+
+const void *k3_table_sent(k3_compute_t *c, k3_table_t *table, uint64_t n)
+{
+    table->sent_in = c->on->turn;
     k3_device_copy(c->device, c->on->stream, table->device, table->host, n * table->entry);
     return table->device;
 }
 
-const void *k3_table_send(k3_compute_t *c, const k3_table_t *table, const void *from, uint64_t n)
+const void *k3_table_send(k3_compute_t *c, k3_table_t *table, const void *from, uint64_t n)
 {
-    memcpy(table->host, from, n * table->entry);
+    memcpy(k3_table_open(c, table), from, n * table->entry);
     return k3_table_sent(c, table, n);
 }
 
@@ -62,16 +80,18 @@ static k3_status_t make_plain(k3_compute_t *c, const char *what, uint64_t rows, 
     return err->status;
 }
 
+void k3_coded_layout(k3_format_t format, uint64_t width, uint64_t *scales_at, uint64_t *stride)
+{
+    *scales_at = k3_round_up(k3_format_value_bytes(format, width), 16);
+    *stride = *scales_at + k3_round_up(k3_format_scale_bytes(format, width), 16);
+}
+
 static k3_status_t make_coded(k3_compute_t *c, const char *what, k3_format_t format, uint64_t rows,
                               uint64_t width, k3_coded_rows_t *coded, k3_error_t *err)
 {
     void *at;
 
-    if (format == K3_FORMAT_BF16) {
-        return err->status;
-    }
-    coded->scales_at = k3_round_up(k3_format_value_bytes(format, width), 16);
-    coded->stride = coded->scales_at + k3_round_up(k3_format_scale_bytes(format, width), 16);
+    k3_coded_layout(format, width, &coded->scales_at, &coded->stride);
     if (k3_device_alloc(c->device, what, k3_mul(rows, coded->stride), false, &at, err) == K3_OK) {
         coded->bytes = at;
         make_pointers(c, what, at, rows, coded->stride, &coded->values, err);
@@ -104,11 +124,36 @@ static k3_status_t make_experts(k3_compute_t *c, const k3_cell_t *cell, uint32_t
     }
     if (recipe->input != cell->dispatch_format) {
         make_plain(c, "decoded rows", rows, width, &on->plain, &on->plain_rows, err);
-        make_coded(c, "rows in front of the gate", recipe->input, rows, width, &on->input, err);
+        if (recipe->input != K3_FORMAT_BF16) {
+            make_coded(c, "rows in front of the gate", recipe->input, rows, width, &on->input, err);
+        }
     }
     make_plain(c, "activated rows", rows, end - begin, &on->activated, &on->activated_rows, err);
-    return make_coded(c, "rows between the products", recipe->middle, rows, end - begin,
-                      &on->middle, err);
+    return recipe->middle == K3_FORMAT_BF16
+               ? err->status
+               : make_coded(c, "rows between the products", recipe->middle, rows, end - begin,
+                            &on->middle, err);
+}
+
+/* Rows in front of records that kernels cannot write, and out of them. */
+static k3_status_t make_drafts(k3_compute_t *c, const k3_cell_t *cell, uint32_t rank,
+                               k3_error_t *err)
+{
+    uint64_t scales_at, stride, width = cell->model.latent;
+    void    *at;
+
+    if (k3_rows_aligned(cell)) {
+        return K3_OK;
+    }
+    k3_coded_layout(cell->dispatch_format, width, &scales_at, &stride);
+    if (k3_device_alloc(c->device, "rows in front of their records",
+                        k3_mul(k3_front_rows(cell, rank), K3_DRAFT_HEADER + stride), false, &at,
+                        err) == K3_OK) {
+        c->on->drafts = at;
+        make_coded(c, "rows out of their records", cell->dispatch_format,
+                   k3_rows_arriving(cell, rank), width, &c->on->gathered, err);
+    }
+    return err->status;
 }
 
 k3_status_t k3_on_device_create(const k3_compute_config_t *config, k3_compute_t *c, k3_error_t *err)
@@ -117,24 +162,31 @@ k3_status_t k3_on_device_create(const k3_compute_config_t *config, k3_compute_t 
     uint64_t         front = k3_front_rows(cell, config->rank);
     uint64_t         selections = k3_mul(front, cell->model.topk);
     uint64_t         arriving = k3_rows_arriving(cell, config->rank);
-    uint64_t         copies = selections > arriving ? selections : arriving;
+    uint64_t         copies = selections > arriving ? selections : arriving, parts;
 
     copies = copies > 0 ? copies : 1;
+    parts = copies > cell->model.topk ? copies : cell->model.topk;
     if (k3_alloc("arithmetic on the device", 1, sizeof(*c->on), &c->on, err) != K3_OK) {
         return err->status;
     }
     c->on->gpu = config->gpu;
     c->on->blas = config->blas;
     c->on->blas_ops = config->blas_ops;
-    if (make_table(c, "parts of the combine", selections, sizeof(void *), &c->on->parts, err) !=
+    c->on->turn = 1;
+    if (make_table(c, "parts of the combine", parts, sizeof(void *), &c->on->parts, err) != K3_OK ||
+        make_table(c, "weights of parts", parts, sizeof(float), &c->on->part_weights, err) !=
             K3_OK ||
+        make_table(c, "sums of parts", parts, sizeof(void *), &c->on->part_rows, err) != K3_OK ||
         make_table(c, "copies", copies, sizeof(k3_gpu_copy_task_t), &c->on->copies, err) != K3_OK ||
-        make_table(c, "numbers of rows", copies, sizeof(int32_t), &c->on->words, err) != K3_OK ||
+        make_table(c, "metadata of rows", k3_mul(copies, k3_meta_bytes(cell)), 1, &c->on->small,
+                   err) != K3_OK ||
         make_table(c, "ids of the gate", selections, sizeof(int32_t), &c->on->ids, err) != K3_OK ||
         make_table(c, "ids asked for", selections, sizeof(int32_t), &c->on->wanted, err) != K3_OK) {
         return err->status;
     }
-    return make_experts(c, cell, config->rank, err);
+    return make_experts(c, cell, config->rank, err) == K3_OK
+               ? make_drafts(c, cell, config->rank, err)
+               : err->status;
 }
 
 static void drop_table(k3_compute_t *c, k3_table_t *table)
@@ -146,12 +198,13 @@ static void drop_table(k3_compute_t *c, k3_table_t *table)
 void k3_on_device_destroy(k3_compute_t *c)
 {
     k3_on_device_t *on = c->on;
-    k3_table_t     *tables[] = {
-            &on->parts,          &on->copies,       &on->words,        &on->ids,
-            &on->wanted,         &on->values,       &on->scales,       &on->out,
-            &on->row_weights,    &on->row_factors,  &on->tasks,        &on->plain_rows,
-            &on->activated_rows, &on->input.values, &on->input.scales, &on->middle.values,
-            &on->middle.scales};
+    k3_table_t     *tables[] = {&on->parts,         &on->part_weights,    &on->part_rows,
+                                &on->copies,        &on->small,           &on->ids,
+                                &on->wanted,        &on->values,          &on->scales,
+                                &on->out,           &on->row_weights,     &on->row_factors,
+                                &on->tasks,         &on->plain_rows,      &on->activated_rows,
+                                &on->input.values,  &on->input.scales,    &on->middle.values,
+                                &on->middle.scales, &on->gathered.values, &on->gathered.scales};
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         drop_table(c, tables[i]);
@@ -160,6 +213,8 @@ void k3_on_device_destroy(k3_compute_t *c)
     k3_device_free(c->device, on->activated);
     k3_device_free(c->device, on->input.bytes);
     k3_device_free(c->device, on->middle.bytes);
+    k3_device_free(c->device, on->gathered.bytes);
+    k3_device_free(c->device, on->drafts);
     k3_free(on);
     c->on = NULL;
 }

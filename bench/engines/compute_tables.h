@@ -5,11 +5,12 @@
 
 #include "bench/engines/compute.h"
 
-/* The same entries in the host's memory and in the device's. */
+/* The same entries in the host's memory and in the device's; for what runs on the main stream. */
 typedef struct k3_table {
     void    *host, *device;
-    uint64_t count; /* entries of room */
-    size_t   entry; /* bytes */
+    uint64_t count;   /* entries of room */
+    size_t   entry;   /* bytes */
+    uint64_t sent_in; /* turn in which the host's went to the device; 0: never */
 } k3_table_t;
 
 /* Rows of a format, with a pointer to each in the device's tables. */
@@ -24,7 +25,8 @@ typedef struct k3_on_device {
     k3_blas_t           *blas; /* NULL: dense layers by plain kernels */
     const k3_blas_ops_t *blas_ops;
     k3_stream_t          stream; /* that calls are started on */
-    k3_table_t           parts, copies, words, ids, wanted;
+    uint64_t             turn;   /* grows when all that was started is done; from 1 */
+    k3_table_t           parts, part_weights, part_rows, copies, small, ids, wanted;
     uint64_t             copy_count;
     /* experts: tables by row, tasks */
     k3_table_t      values, scales, out, row_weights, row_factors, tasks;
@@ -34,10 +36,24 @@ typedef struct k3_on_device {
     uint16_t       *plain, *activated; /* [rows][L], [rows][I] bf16 */
     k3_table_t      plain_rows, activated_rows;
     k3_coded_rows_t input, middle; /* in the formats of the recipe */
+    /* Kernels read and write rows at multiples of 16 bytes. Where records are not such: rows in front of
+     * their records, with their headers, and rows out of them. */
+    uint8_t        *drafts;
+    k3_coded_rows_t gathered;
+    bool            scattered; /* some row of the experts lies elsewhere */
 } k3_on_device_t;
 
+/* The host's entries, when nothing that was started reads them any more. */
+void *k3_table_open(k3_compute_t *c, k3_table_t *table);
 /* The first n entries go to the device; where they are there. `send` takes them from elsewhere. */
-const void *k3_table_sent(k3_compute_t *c, const k3_table_t *table, uint64_t n);
-const void *k3_table_send(k3_compute_t *c, const k3_table_t *table, const void *from, uint64_t n);
+const void *k3_table_sent(k3_compute_t *c, k3_table_t *table, uint64_t n);
+const void *k3_table_send(k3_compute_t *c, k3_table_t *table, const void *from, uint64_t n);
+/* All that was started on the main stream is done. */
+k3_status_t k3_tables_finish(k3_compute_t *c, k3_error_t *err);
+
+/* Where scales begin behind values, and the bytes of a row, as kernels read and write them. */
+void k3_coded_layout(k3_format_t format, uint64_t width, uint64_t *scales_at, uint64_t *stride);
+
+enum { K3_DRAFT_HEADER = 16 }; /* in front of a draft */
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "bench/engines/engine.h"
 #include "bench/plan/buffers.h"
+#include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
 typedef struct header {
@@ -12,36 +13,43 @@ typedef struct header {
 } header_t;
 
 typedef struct mpi_engine {
-    k3_engine_env_t  env;
-    uint32_t         ranks, local, rank;
-    uint64_t         record, result; /* bytes */
-    uint64_t         encoded_bytes;  /* values and scales */
-    uint64_t         send_cap, recv_cap;
-    MPI_Datatype     record_type, result_type;
-    int             *send_experts, *recv_experts; /* [R][local] rows for / from each */
-    int             *send_count, *send_at, *recv_count, *recv_at; /* [R] */
-    uint64_t        *fill;               /* [E] next place of an expert's rows in the send buffer */
+    k3_engine_env_t env;
+    uint32_t        ranks, local, rank;
+    uint64_t        record, result; /* bytes */
+    uint64_t        encoded_bytes;  /* values and scales */
+    uint64_t        encoded_stride;
+    uint64_t        send_cap, recv_cap;
+    MPI_Datatype    record_type, result_type;
+    int            *send_experts, *recv_experts; /* [R][local] rows for / from each */
+    int            *send_count, *send_at, *recv_count, *recv_at; /* [R] */
+    uint64_t       *fill; /* [E] next place of an expert's rows in the send buffer */
+    /* Memory of the compute; MPI takes the addresses of the last four. */
     uint8_t         *encoded;            /* [rows][values + scales] */
     uint8_t         *send, *recv;        /* records */
     uint8_t         *results, *returned; /* results in the order of recv / of send */
-    uint32_t        *place;              /* [rows][K] position in the send buffer */
-    uint64_t        *begin;              /* [local + 1] */
-    const void     **values, **scales;   /* [recv] grouped by expert */
+    header_t        *header;             /* [rows][K], as sent */
+    uint8_t        **header_at;
+    uint32_t        *place;            /* [rows][K] position in the send buffer */
+    uint64_t        *begin;            /* [local + 1] */
+    const void     **values, **scales; /* [recv] grouped by expert */
     uint16_t       **out;
-    uint16_t const **parts;
+    uint16_t const **parts; /* [K], on a device [rows][K] */
 } mpi_engine_t;
 
 static void mpi_destroy(void *engine)
 {
     mpi_engine_t *e = engine;
 
-    void *owned[] = {e->send_experts, e->recv_experts, e->send_count, e->send_at, e->recv_count,
-                     e->recv_at,      e->fill,         e->encoded,    e->send,    e->recv,
-                     e->results,      e->returned,     e->place,      e->begin,   e->values,
-                     e->scales,       e->out,          e->parts};
+    void *owned[] = {e->send_experts, e->recv_experts, e->send_count, e->send_at,   e->recv_count,
+                     e->recv_at,      e->fill,         e->place,      e->begin,     e->values,
+                     e->scales,       e->out,          e->parts,      e->header_at, e->header};
+    void *rows[] = {e->encoded, e->send, e->recv, e->results, e->returned};
 
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
         k3_free(owned[i]);
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        k3_compute_free(e->env.compute, rows[i]);
     }
     if (e->record_type != MPI_DATATYPE_NULL) {
         MPI_Type_free(&e->record_type);
@@ -50,6 +58,42 @@ static void mpi_destroy(void *engine)
         MPI_Type_free(&e->result_type);
     }
     k3_free(e);
+}
+
+static bool is_on_device(const mpi_engine_t *e)
+{
+    return e->env.compute->device != NULL;
+}
+
+/* Where MPI does not reach the device, what it takes lies in the host, which the device reaches. */
+static k3_status_t alloc_taken(mpi_engine_t *e, const char *what, uint64_t count, uint64_t size,
+                               uint8_t **memory, k3_error_t *err)
+{
+    k3_device_t *device = e->env.compute->device;
+    void        *at;
+
+    if (device == NULL || device->mpi_reaches) {
+        return k3_compute_alloc(e->env.compute, what, count, size, true, memory, err);
+    }
+    if (k3_device_alloc_host(device, what, k3_mul(count, size), &at, err) == K3_OK) {
+        *memory = at;
+    }
+    return err->status;
+}
+
+/* On a device rows begin at multiples of 16 bytes. */
+static k3_status_t alloc_rows(mpi_engine_t *e, uint64_t rows, k3_error_t *err)
+{
+    e->encoded_stride = is_on_device(e) ? k3_round_up(e->encoded_bytes, 16) : e->encoded_bytes;
+    if (k3_compute_alloc(e->env.compute, "encoded rows", rows, e->encoded_stride, false,
+                         &e->encoded, err) != K3_OK ||
+        alloc_taken(e, "send buffer", e->send_cap, e->record, &e->send, err) != K3_OK ||
+        alloc_taken(e, "receive buffer", e->recv_cap, e->record, &e->recv, err) != K3_OK ||
+        alloc_taken(e, "results", e->recv_cap, e->result, &e->results, err) != K3_OK ||
+        alloc_taken(e, "returned results", e->send_cap, e->result, &e->returned, err) != K3_OK) {
+        return err->status;
+    }
+    return K3_OK;
 }
 
 static k3_status_t alloc_buffers(mpi_engine_t *e, k3_error_t *err)
@@ -72,11 +116,8 @@ static k3_status_t alloc_buffers(mpi_engine_t *e, k3_error_t *err)
         k3_alloc("counts", e->ranks, sizeof(int), &e->recv_count, err) != K3_OK ||
         k3_alloc("counts", e->ranks, sizeof(int), &e->recv_at, err) != K3_OK ||
         k3_alloc("places", experts, sizeof(uint64_t), &e->fill, err) != K3_OK ||
-        k3_alloc("encoded rows", rows, e->encoded_bytes, &e->encoded, err) != K3_OK ||
-        k3_alloc("send buffer", e->send_cap, e->record, &e->send, err) != K3_OK ||
-        k3_alloc("receive buffer", e->recv_cap, e->record, &e->recv, err) != K3_OK ||
-        k3_alloc("results", e->recv_cap, e->result, &e->results, err) != K3_OK ||
-        k3_alloc("returned results", e->send_cap, e->result, &e->returned, err) != K3_OK ||
+        k3_alloc("headers", e->send_cap, sizeof(header_t), &e->header, err) != K3_OK ||
+        k3_alloc("places of headers", e->send_cap, sizeof(void *), &e->header_at, err) != K3_OK ||
         k3_alloc("places of the selections", e->send_cap, sizeof(uint32_t), &e->place, err) !=
             K3_OK ||
         k3_alloc("expert ranges", (uint64_t)e->local + 1, sizeof(uint64_t), &e->begin, err) !=
@@ -84,10 +125,11 @@ static k3_status_t alloc_buffers(mpi_engine_t *e, k3_error_t *err)
         k3_alloc("row pointers", e->recv_cap, sizeof(void *), &e->values, err) != K3_OK ||
         k3_alloc("row pointers", e->recv_cap, sizeof(void *), &e->scales, err) != K3_OK ||
         k3_alloc("row pointers", e->recv_cap, sizeof(void *), &e->out, err) != K3_OK ||
-        k3_alloc("parts", topk, sizeof(void *), &e->parts, err) != K3_OK) {
+        k3_alloc("parts", is_on_device(e) ? e->send_cap : topk, sizeof(void *), &e->parts, err) !=
+            K3_OK) {
         return err->status;
     }
-    return K3_OK;
+    return alloc_rows(e, rows, err);
 }
 
 static k3_status_t mpi_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
@@ -122,15 +164,17 @@ static k3_status_t mpi_create(const k3_engine_env_t *env, void **engine_p, k3_er
 
 static void encode_rows(mpi_engine_t *e, const k3_rows_t *rows)
 {
-    uint32_t    width = e->env.cell->model.latent;
-    k3_format_t format = e->env.cell->dispatch_format;
-    size_t      values = k3_format_value_bytes(format, width);
+    uint32_t               width = e->env.cell->model.latent;
+    k3_format_t            format = e->env.cell->dispatch_format;
+    const k3_encode_rows_t to = {.format = format,
+                                 .rows = rows->count,
+                                 .width = width,
+                                 .in = rows->latent,
+                                 .records = e->encoded,
+                                 .stride = e->encoded_stride,
+                                 .scales_at = k3_format_value_bytes(format, width)};
 
-    for (uint64_t i = 0; i < rows->count; i++) {
-        uint8_t *row = e->encoded + i * e->encoded_bytes;
-
-        e->env.kernels->encode(format, rows->latent + i * width, width, row, row + values);
-    }
+    e->env.compute->ops->encode(e->env.compute, &to);
 }
 
 static void count_rows(mpi_engine_t *e, const k3_rows_t *rows)
@@ -174,12 +218,13 @@ static k3_status_t exchange_counts(mpi_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
-static void pack(mpi_engine_t *e, const k3_rows_t *rows)
+static k3_status_t pack(mpi_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
 {
-    uint32_t topk = e->env.cell->model.topk;
+    k3_compute_t *c = e->env.compute;
+    uint32_t      topk = e->env.cell->model.topk;
+    uint64_t      n = 0;
 
     for (uint64_t i = 0; i < rows->count * topk; i++) {
-        header_t header = {(int32_t)(i / topk), rows->ids[i]};
         uint8_t *record;
 
         if (rows->ids[i] < 0) {
@@ -187,9 +232,13 @@ static void pack(mpi_engine_t *e, const k3_rows_t *rows)
         }
         e->place[i] = (uint32_t)e->fill[rows->ids[i]]++;
         record = e->send + e->place[i] * e->record;
-        memcpy(record, &header, sizeof(header));
-        memcpy(record + sizeof(header), e->encoded + i / topk * e->encoded_bytes, e->encoded_bytes);
+        e->header[n] = (header_t){(int32_t)(i / topk), rows->ids[i]};
+        e->header_at[n++] = record;
+        c->ops->copy(c, record + sizeof(header_t), e->encoded + i / topk * e->encoded_stride,
+                     e->encoded_bytes);
     }
+    c->ops->place(c, e->header_at, e->header, n, sizeof(header_t));
+    return c->ops->finish(c, err);
 }
 
 /* The rows of a source are sorted by expert; the pointers gather them over sources. */
@@ -234,11 +283,15 @@ static k3_status_t mpi_dispatch(void *engine, const k3_rows_t *rows, k3_error_t 
     }
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
-    pack(e, rows);
+    pack(e, rows, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+    if (err->status != K3_OK) {
+        return err->status;
+    }
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
-    MPI_Alltoallv(e->send, e->send_count, e->send_at, e->record_type, e->recv, e->recv_count,
+    MPI_Alltoallv(k3_compute_reach(e->env.compute, e->send), e->send_count, e->send_at,
+                  e->record_type, k3_compute_reach(e->env.compute, e->recv), e->recv_count,
                   e->recv_at, e->record_type, e->env.world->comm);
     index_rows(e);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
@@ -259,16 +312,17 @@ static void mpi_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *wo
 static void reduce(mpi_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
 {
     uint32_t topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
+    uint64_t at_once = is_on_device(e) ? rows->count : 1;
 
-    for (uint64_t i = 0; i < rows->count; i++) {
-        for (uint32_t k = 0; k < topk; k++) {
-            const uint8_t *result = e->returned + e->place[i * topk + k] * e->result;
+    for (uint64_t first = 0; first < rows->count; first += at_once) {
+        for (uint64_t i = 0; i < at_once * topk; i++) {
+            uint64_t       at = first * topk + i;
+            const uint8_t *result = e->returned + e->place[at] * e->result;
 
-            e->parts[k] =
-                rows->ids[i * topk + k] < 0 ? NULL : (const uint16_t *)(const void *)result;
+            e->parts[i] = rows->ids[at] < 0 ? NULL : (const uint16_t *)(const void *)result;
         }
-        e->env.kernels->combine(e->parts, rows->weights + i * topk, topk, width,
-                                combined + i * width);
+        e->env.compute->ops->combine(e->env.compute, e->parts, rows->weights + first * topk,
+                                     at_once, topk, width, combined + first * width);
     }
 }
 
@@ -276,18 +330,25 @@ static k3_status_t mpi_combine(void *engine, const k3_rows_t *rows, uint16_t *co
                                k3_error_t *err)
 {
     mpi_engine_t *e = engine;
+    k3_compute_t *c = e->env.compute;
     k3_spans_t   *spans = e->env.spans;
 
-    (void)err;
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
-    MPI_Alltoallv(e->results, e->recv_count, e->recv_at, e->result_type, e->returned, e->send_count,
-                  e->send_at, e->result_type, e->env.world->comm);
+    MPI_Alltoallv(k3_compute_reach(c, e->results), e->recv_count, e->recv_at, e->result_type,
+                  k3_compute_reach(c, e->returned), e->send_count, e->send_at, e->result_type,
+                  e->env.world->comm);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);
     reduce(e, rows, combined);
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
-    return K3_OK;
+    return c->ops->finish(c, err);
+}
+
+static const char *mpi_refuses_device(const k3_cell_t *cell)
+{
+    (void)cell;
+    return NULL;
 }
 
 /* MPI hides its queue pairs. */
@@ -306,4 +367,5 @@ const k3_engine_ops_t k3_engine_mpi = {
     .expert = mpi_expert,
     .combine = mpi_combine,
     .qps = mpi_qps,
+    .refuses_device = mpi_refuses_device,
 };

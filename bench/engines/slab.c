@@ -17,6 +17,7 @@ static void slab_destroy(void *engine)
     k3_free(e->base);
     k3_free(e->masks);
     k3_free(e->decoded);
+    k3_free(e->placed);
     k3_free(e->origins);
     k3_free(e->records);
     k3_free(e->parts);
@@ -70,7 +71,7 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
         bytes = e->form->plan(e);
         if (env->compute->device != NULL) {
             rows_bytes = bytes;
-            bytes = k3_slab_part_words(&e->slab);
+            bytes = e->form->part_words(e);
         }
         alloc_tables(e, err);
     }
@@ -140,20 +141,13 @@ static const k3_error_t *slab_trapped(void *engine)
 
 static const char *slab_refuses_device(const k3_cell_t *cell)
 {
-    const slab_form_t *form = form_of(cell);
-    uint32_t           width = cell->model.latent, topk = cell->model.topk;
+    uint32_t width = cell->model.latent, topk = cell->model.topk;
 
-    if (!form->on_device) {
-        return "its arrivals are counted by the processor";
-    }
     if (cell->combine_format != K3_FORMAT_BF16) {
         return "its results are encoded by the processor (--combine-dtype bf16)";
     }
-    if (k3_profile_dispatch_record(cell->profile, cell->dispatch_format, width, topk) % 16 != 0 ||
-        k3_profile_combine_stride(cell->profile, cell->combine_format, width, topk) % 16 != 0) {
-        return "its slots are no multiples of 16 bytes: with L a multiple of 512 they are in each "
-               "format, "
-               "with --dispatch-dtype bf16 for any L of 32";
+    if (k3_profile_combine_stride(cell->profile, cell->combine_format, width, topk) % 16 != 0) {
+        return "its results are no multiples of 16 bytes (L a multiple of 512)";
     }
     if (cell->component == K3_COMPONENT_CONTROL) {
         return "its control stores to rows with the processor";

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "bench/engines/slab_engine.h"
+#include "bench/plan/buffers.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
@@ -20,6 +21,11 @@ static uint64_t plan(slab_engine_t *e)
     k3_counted_plan(e->env.cell, &e->counted);
     e->rows_cap = k3_mul(e->counted.groups, e->counted.group_m);
     return e->counted.bytes;
+}
+
+static uint64_t part_words(slab_engine_t *e)
+{
+    return k3_counted_part_words(&e->counted);
 }
 
 /* The rows of the group in the routing: what each expert and each row gets, and what comes before the
@@ -68,16 +74,24 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 {
     const k3_counted_t *c = &e->counted;
     uint32_t            first_rank = e->rank - e->rank % c->group_ranks;
-    uint64_t            first, count, wait = k3_mul(c->local, c->groups);
+    uint64_t            first, count, own = 0, wait = k3_mul(c->local, c->groups);
 
     for (uint32_t rank = first_rank; rank < first_rank + c->group_ranks; rank++) {
         k3_cell_dispatched(e->env.cell, rank, &first, &count);
         e->own_first += rank < e->rank ? count : 0;
         e->group_rows += count;
+        own = rank == e->rank ? count : own;
     }
     wait = wait > e->group_rows ? wait : e->group_rows;
     wait = wait > c->ranks ? wait : c->ranks;
+    e->arriving = k3_rows_arriving(e->env.cell, e->rank);
     if (k3_alloc("signals seen", wait, 1, &e->seen, err) != K3_OK ||
+        k3_alloc("records arrived", e->arriving, sizeof(*e->records), &e->records, err) != K3_OK ||
+        k3_alloc("sources of records", e->arriving > own ? e->arriving : own, sizeof(*e->origins),
+                 &e->origins, err) != K3_OK ||
+        k3_alloc("numbers of rows", own, sizeof(*e->placed), &e->placed, err) != K3_OK ||
+        k3_alloc("parts of rows", e->env.compute->device != NULL ? own : 1,
+                 e->env.cell->model.topk * sizeof(*e->parts), &e->parts, err) != K3_OK ||
         k3_compute_alloc(e->env.compute, "results", c->outputs, 1, false, &e->results, err) !=
             K3_OK ||
         k3_alloc("rows of earlier ranks", c->experts, sizeof(uint32_t), &e->base, err) != K3_OK ||
@@ -151,7 +165,7 @@ static k3_status_t wait_for(slab_engine_t *e, const char *what, uint64_t n, is_d
 
 static uint8_t *word_at(const slab_engine_t *e, uint64_t area, uint64_t i)
 {
-    return e->block + area + i * K3_COUNTED_SIGNAL;
+    return e->words + area + i * K3_COUNTED_SIGNAL;
 }
 
 static bool flag_is_set(slab_engine_t *e, uint64_t rank)
@@ -184,19 +198,25 @@ static uint32_t source_of_slot(const slab_engine_t *e, uint64_t slot)
 
 /* --- dispatch -------------------------------------------------------------------------------- */
 
-static void quantize(slab_engine_t *e, const k3_rows_t *rows)
+static k3_status_t quantize(slab_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
 {
-    const k3_counted_t *c = &e->counted;
-    uint32_t            width = e->env.cell->model.latent;
+    const k3_counted_t    *c = &e->counted;
+    k3_compute_t          *compute = e->env.compute;
+    const k3_encode_rows_t to = {.format = e->env.cell->dispatch_format,
+                                 .rows = rows->count,
+                                 .width = e->env.cell->model.latent,
+                                 .in = rows->latent,
+                                 .records = e->block + c->send,
+                                 .stride = c->record,
+                                 .scales_at = c->record_scales};
 
+    compute->ops->encode(compute, &to);
     for (uint64_t i = 0; i < rows->count; i++) {
-        uint8_t *record = e->block + c->send + i * c->record;
-        uint32_t source = (uint32_t)(e->own_first + i);
-
-        e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * width, width,
-                               record, record + c->record_scales);
-        memcpy(record + c->record_source, &source, sizeof(source));
+        e->origins[i] = (int32_t)(e->own_first + i);
+        e->placed[i] = e->block + c->send + i * c->record + c->record_source;
     }
+    compute->ops->place(compute, e->placed, e->origins, rows->count, sizeof(*e->origins));
+    return compute->ops->finish(compute, err);
 }
 
 /* The first rank of a group announces its rows to every expert, also none. */
@@ -266,8 +286,11 @@ static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
     uint64_t    slots = (uint64_t)e->counted.local * e->counted.groups;
 
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
-    quantize(e, rows);
+    quantize(e, rows, err);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
+    if (err->status != K3_OK) {
+        return err->status;
+    }
 
     k3_span_begin(spans, K3_PHASE_NOTIFY);
     wait_for(e, waits_for_flags, e->counted.ranks, flag_is_set, NULL, NULL, err);
@@ -278,6 +301,7 @@ static k3_status_t dispatch(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
     k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
     send_rows(e, rows);
+    e->env.compute->ops->copies_done(e->env.compute);
     k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
     k3_engine_sent(&e->env);
@@ -329,24 +353,34 @@ static void send_result(slab_engine_t *e, const uint8_t *output, const uint8_t *
     k3_qps_signal_add64(e->qps, (int)peer, 0, c->row_counts + (uint64_t)row * K3_COUNTED_SIGNAL, 1);
 }
 
-static k3_status_t send_slot(slab_engine_t *e, uint32_t local, uint32_t group, k3_error_t *err)
+static k3_status_t check_source_row(const slab_engine_t *e, uint32_t local, uint32_t group,
+                                    uint32_t slot, uint32_t row, k3_error_t *err)
+{
+    if (row >= e->counted.group_m) {
+        return k3_fail(err, K3_ERR_CHECK,
+                       "local expert %u, slot %u of DP group %u: source row %u is outside 0..%llu",
+                       local, slot, group, row, (unsigned long long)e->counted.group_m - 1);
+    }
+    return K3_OK;
+}
+
+static k3_status_t send_slot(slab_engine_t *e, uint32_t local, uint32_t group,
+                             const int32_t *origins, k3_error_t *err)
 {
     const k3_counted_t *c = &e->counted;
+    bool                here = e->env.compute->device == NULL;
 
     for (uint32_t i = 0; i < e->arrived[k3_counted_slot(c, local, group)]; i++) {
-        const uint8_t *record = e->block + k3_counted_record_at(c, local, group, i);
         const uint8_t *output = e->results + k3_counted_output_at(c, local, group, i);
         uint8_t       *staging = e->block + k3_counted_staging_at(c, local, group, i);
-        uint32_t       row;
+        uint32_t       row = (uint32_t)origins[i];
 
-        memcpy(&row, record + c->record_source, sizeof(row));
-        if (row >= c->group_m) {
-            return k3_fail(
-                err, K3_ERR_CHECK,
-                "local expert %u, slot %u of DP group %u: source row %u is outside 0..%llu", local,
-                i, group, row, (unsigned long long)c->group_m - 1);
+        if (check_source_row(e, local, group, i, row, err) != K3_OK) {
+            return err->status;
         }
-        memcpy(staging, output, c->output);
+        if (here) {
+            memcpy(staging, output, c->output);
+        }
         for (uint32_t s = 0; s < c->group_ranks; s++) {
             /* Each source begins with another rank of the group. */
             send_result(e, output, staging, group * c->group_ranks + (e->rank + s) % c->group_ranks,
@@ -356,22 +390,106 @@ static k3_status_t send_slot(slab_engine_t *e, uint32_t local, uint32_t group, k
     return K3_OK;
 }
 
+/* Calls `visit` for every slot, in the order in which results are sent. */
+typedef k3_status_t (*visit_t)(slab_engine_t *e, uint32_t local, uint32_t group, uint64_t before,
+                               k3_error_t *err);
+
+static k3_status_t for_each_slot(slab_engine_t *e, visit_t visit, k3_error_t *err)
+{
+    const k3_counted_t *c = &e->counted;
+    uint64_t            before = 0;
+
+    for (uint32_t step = 0; step < c->groups; step++) {
+        uint32_t group = (k3_counted_group(c, e->rank) + step) % c->groups;
+
+        for (uint32_t local = 0; local < c->local; local++) {
+            if (visit(e, local, group, before, err) != K3_OK) {
+                return err->status;
+            }
+            before += e->arrived[k3_counted_slot(c, local, group)];
+        }
+    }
+    return K3_OK;
+}
+
+static k3_status_t list_slot(slab_engine_t *e, uint32_t local, uint32_t group, uint64_t before,
+                             k3_error_t *err)
+{
+    const k3_counted_t *c = &e->counted;
+    uint32_t            count = e->arrived[k3_counted_slot(c, local, group)];
+
+    if (count > e->arriving - before) {
+        return k3_fail(
+            err, K3_ERR_CHECK, "%llu rows and more arrived at rank %u, the routing sends %llu",
+            (unsigned long long)(before + count), e->rank, (unsigned long long)e->arriving);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        e->records[before + i] =
+            e->block + k3_counted_record_at(c, local, group, i) + c->record_source;
+    }
+    e->listed = before + count;
+    return K3_OK;
+}
+
+/* On a device all results are brought to the send area by one kernel, in front of the first post. */
+static k3_status_t stage_slot(slab_engine_t *e, uint32_t local, uint32_t group, uint64_t before,
+                              k3_error_t *err)
+{
+    const k3_counted_t *c = &e->counted;
+
+    (void)before;
+    for (uint32_t i = 0; i < e->arrived[k3_counted_slot(c, local, group)]; i++) {
+        e->env.compute->ops->copy(e->env.compute,
+                                  e->block + k3_counted_staging_at(c, local, group, i),
+                                  e->results + k3_counted_output_at(c, local, group, i), c->output);
+    }
+    return err->status;
+}
+
+static k3_status_t visit_send(slab_engine_t *e, uint32_t local, uint32_t group, uint64_t before,
+                              k3_error_t *err)
+{
+    return send_slot(e, local, group, e->origins + before, err);
+}
+
+static k3_status_t send_results(slab_engine_t *e, k3_error_t *err)
+{
+    k3_compute_t *compute = e->env.compute;
+
+    e->listed = 0;
+    if (for_each_slot(e, list_slot, err) != K3_OK) {
+        return err->status;
+    }
+    compute->ops->fetch(compute, e->origins, e->records, e->listed, sizeof(*e->origins));
+    if (compute->device != NULL) {
+        for_each_slot(e, stage_slot, err);
+        compute->ops->copies_done(compute);
+    }
+    if (compute->ops->finish(compute, err) == K3_OK) {
+        for_each_slot(e, visit_send, err);
+    }
+    compute->ops->copies_done(compute);
+    return err->status;
+}
+
 static void reduce(slab_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
 {
-    uint32_t        topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
-    const uint16_t *parts[K3_TOPK_MAX];
+    uint32_t topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
+    uint64_t at_once = e->env.compute->device != NULL ? rows->count : 1;
 
-    for (uint64_t i = 0; i < rows->count; i++) {
-        for (uint32_t k = 0; k < topk; k++) {
-            int32_t id = rows->ids[i * topk + k];
+    for (uint64_t first = 0; first < rows->count; first += at_once) {
+        for (uint64_t i = 0; i < at_once * topk; i++) {
+            uint64_t at = first * topk + i;
+            int32_t  id = rows->ids[at];
 
-            parts[k] =
+            e->parts[i] =
                 id < 0 ? NULL
                        : (const uint16_t *)(const void *)(e->block + k3_counted_result_at(
                                                                          &e->counted, (uint32_t)id,
-                                                                         e->own_first + i));
+                                                                         e->own_first + at / topk));
         }
-        e->env.kernels->combine(parts, rows->weights + i * topk, topk, width, combined + i * width);
+        e->env.compute->ops->combine(e->env.compute, e->parts, rows->weights + first * topk,
+                                     at_once, topk, width, combined + first * width);
     }
 }
 
@@ -393,28 +511,25 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
 
     k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
-    for (uint32_t step = 0; step < c->groups && err->status == K3_OK; step++) {
-        uint32_t group = (k3_counted_group(c, e->rank) + step) % c->groups;
-
-        for (uint32_t local = 0; local < c->local && err->status == K3_OK; local++) {
-            send_slot(e, local, group, err);
-        }
-    }
+    send_results(e, err);
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
-    wait_for(e, waits_for_results, e->group_rows, results_are_here, NULL, NULL, err);
+    if (err->status == K3_OK) {
+        wait_for(e, waits_for_results, e->group_rows, results_are_here, NULL, NULL, err);
+    }
     clear_words(e, c->row_counts, e->group_rows);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);
     if (err->status == K3_OK) {
         reduce(e, rows, combined);
+        e->env.compute->ops->finish(e->env.compute, err); /* results are read by now */
         set_flags(e);
         k3_engine_finish_span(e->qps, e->soft, err);
     }
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
-    return err->status;
+    return err->status == K3_OK ? e->env.compute->ops->finish(e->env.compute, err) : err->status;
 }
 
-const slab_form_t k3_slab_counted = {plan, false, alloc, rerouted, dispatch, expert, combine};
+const slab_form_t k3_slab_counted = {plan, part_words, alloc, rerouted, dispatch, expert, combine};

@@ -14,8 +14,8 @@ typedef struct slab_engine slab_engine_t;
 
 /* The two kinds of slab profiles. */
 typedef struct slab_form {
-    uint64_t (*plan)(slab_engine_t *engine); /* fills the geometry; bytes of the block */
-    bool on_device;                          /* rows are touched through the compute alone */
+    uint64_t (*plan)(slab_engine_t *engine);       /* fills the geometry; bytes of the block */
+    uint64_t (*part_words)(slab_engine_t *engine); /* signals in a block of their own; its bytes */
     k3_status_t (*alloc)(slab_engine_t *engine, k3_error_t *err);
     void (*rerouted)(slab_engine_t *engine); /* NULL: keeps nothing of the ids */
     k3_status_t (*dispatch)(slab_engine_t *engine, const k3_rows_t *rows, k3_error_t *err);
@@ -51,7 +51,8 @@ struct slab_engine {
     const uint16_t   **parts;    /* [M][K] of the combine; [1][K] where results are decoded */
     const uint8_t    **records;  /* [arriving] */
     int32_t           *origins;  /* [arriving] the source's row of each */
-    uint64_t           arriving; /* room of the two */
+    uint8_t          **placed;   /* counted: [own rows] where their numbers go */
+    uint64_t           arriving; /* room of records and origins */
     uint8_t           *decoded;  /* results of one row; NULL: they come as bf16 */
     uint64_t           rows_cap; /* entries of the next three */
     const void       **values, **scales;
@@ -67,6 +68,7 @@ struct slab_engine {
     uint64_t   call;    /* number of the present dispatch and its combine */
     k3_error_t trapped; /* set: this rank takes no further part */
     /* counted */
+    uint64_t  listed;     /* records of the present combine */
     uint64_t  group_rows; /* of the own group */
     uint64_t  own_first;  /* number of the first own row in it */
     uint32_t *base;       /* [E] rows of earlier ranks of the group for each expert */

@@ -16,6 +16,11 @@ static uint64_t plan(slab_engine_t *e)
     return e->slab.bytes;
 }
 
+static uint64_t part_words(slab_engine_t *e)
+{
+    return k3_slab_part_words(&e->slab);
+}
+
 static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 {
     const k3_slab_t *s = &e->slab;
@@ -357,7 +362,7 @@ static k3_status_t read_origins(slab_engine_t *e, unsigned half, k3_error_t *err
             }
         }
     }
-    e->env.compute->ops->first_words(e->env.compute, e->records, n, e->origins);
+    e->env.compute->ops->fetch(e->env.compute, e->origins, e->records, n, sizeof(*e->origins));
     return err->status;
 }
 
@@ -517,4 +522,4 @@ static k3_status_t combine(slab_engine_t *e, const k3_rows_t *rows, uint16_t *co
     return err->status == K3_OK ? e->env.compute->ops->finish(e->env.compute, err) : err->status;
 }
 
-const slab_form_t k3_slab_rows = {plan, true, alloc, NULL, dispatch, expert, combine};
+const slab_form_t k3_slab_rows = {plan, part_words, alloc, NULL, dispatch, expert, combine};

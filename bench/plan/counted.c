@@ -11,6 +11,21 @@ static uint64_t place(uint64_t *end, uint64_t bytes)
     return at;
 }
 
+/* Signals from `end` on; where they end. */
+static uint64_t place_words(k3_counted_t *c, uint64_t end)
+{
+    c->counts = place(&end, (uint64_t)c->local * c->groups * K3_COUNTED_SIGNAL);
+    c->arrivals = place(&end, (uint64_t)c->local * c->groups * K3_COUNTED_SIGNAL);
+    c->row_counts = place(&end, k3_mul(c->group_m, K3_COUNTED_SIGNAL));
+    c->flags = place(&end, (uint64_t)c->ranks * K3_COUNTED_SIGNAL);
+    return end;
+}
+
+uint64_t k3_counted_part_words(k3_counted_t *c)
+{
+    return place_words(c, 0);
+}
+
 void k3_counted_plan(const k3_cell_t *cell, k3_counted_t *c)
 {
     const k3_profile_t *p = cell->profile;
@@ -36,11 +51,7 @@ void k3_counted_plan(const k3_cell_t *cell, k3_counted_t *c)
     c->recv = place(&end, k3_mul(slots, c->record));
     c->staging = place(&end, k3_mul(slots, c->result_stride));
     c->results = place(&end, k3_mul(k3_mul(c->group_m, c->experts), c->result_stride));
-    c->counts = place(&end, (uint64_t)c->local * c->groups * K3_COUNTED_SIGNAL);
-    c->arrivals = place(&end, (uint64_t)c->local * c->groups * K3_COUNTED_SIGNAL);
-    c->row_counts = place(&end, k3_mul(c->group_m, K3_COUNTED_SIGNAL));
-    c->flags = place(&end, (uint64_t)c->ranks * K3_COUNTED_SIGNAL);
-    c->bytes = end;
+    c->bytes = place_words(c, end);
     c->output = 2 * (uint64_t)width;
     c->outputs = k3_mul(slots, c->output);
 }

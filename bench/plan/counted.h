@@ -48,6 +48,9 @@ static inline bool k3_is_counted(const k3_profile_t *p)
 
 void k3_counted_plan(const k3_cell_t *cell, k3_counted_t *counted);
 
+/* Moves the signals into a block of their own, which the host polls while rows lie on a device; its bytes. */
+uint64_t k3_counted_part_words(k3_counted_t *counted);
+
 static inline uint32_t k3_counted_group(const k3_counted_t *c, uint32_t rank)
 {
     return rank / c->group_ranks;

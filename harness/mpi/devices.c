@@ -22,8 +22,9 @@ static k3_status_t look(const k3_device_kind_t *kind, int rank, hwloc_topology_t
     k3_device_t        probe = {.kind = kind, .index = -1, .rank = rank};
     k3_device_result_t result = kind->count(&sight->count);
 
-    if (!k3_device_check(&probe, result)) {
-        return k3_fail(err, K3_ERR_ENV, "no %s device: %s", kind->name, probe.fault.text);
+    if (result.code != 0) {
+        return k3_fail(err, K3_ERR_ENV, "no %s device: %s: %s (code %d), seen by rank %d",
+                       kind->name, result.call, kind->describe(result.code), result.code, rank);
     }
     if (sight->count < 1) {
         return k3_fail(err, K3_ERR_ENV, "no %s device: rank %d sees none", kind->name, rank);

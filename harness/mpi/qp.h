@@ -119,6 +119,10 @@ void k3_qps_setup_times(const k3_qps_t *qps, double *registration_us, double *co
 void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
                 uint64_t bytes, uint64_t payload);
 
+/* The same from the host's memory to the block that holds the signals: counts and metadata messages. */
+void k3_qps_put_words(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
+                      uint64_t bytes);
+
 /* The same bytes to several places, in turn: one message each. `rings`: a doorbell behind it. The message
  * behind one that was complete at once counts as posted at that moment. */
 typedef struct k3_copy {
@@ -131,7 +135,8 @@ void k3_qps_put_copies(k3_qps_t *qps, const k3_copy_t *to, unsigned count, const
                        uint64_t bytes, uint64_t payload);
 
 /* The same for rows that lie in several places, each with a part of its own behind it (tail_bytes 0: none):
- * one message, the rows one behind the other. The peer must be mapped. `payload` is that of all. */
+ * one message, the rows one behind the other. The peer must be mapped; on a device rows have no such part.
+ * `payload` is that of all. */
 typedef struct k3_gather {
     const void *const *rows;
     uint64_t           row_bytes;

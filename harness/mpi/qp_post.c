@@ -154,7 +154,32 @@ static inline bool needs_time(const k3_qps_t *qps, const k3_lane_t *lane)
 typedef struct put {
     const void *local;
     uint64_t    offset, bytes, payload;
+    bool        words; /* to the block of signals, from the host */
 } put_t;
+
+/* To the own rank or a mapped peer. */
+static inline void store_put(const k3_qps_t *qps, const k3_lane_t *lane, const put_t *put)
+{
+    if (qps->rows.device == NULL || put->words) {
+        memcpy(lane->mapped + put->offset, put->local, put->bytes);
+    } else {
+        qps->rows.copy(qps->rows.copy_arg, qps->rows.memory + put->offset, put->local, put->bytes);
+    }
+}
+
+static inline bool send_put(k3_qps_t *qps, k3_lane_t *lane, const put_t *put, k3_op_t *op)
+{
+    const k3_lane_words_t *words =
+        put->words && qps->words != NULL ? &qps->words[lane - qps->lanes] : NULL;
+    const char *local = (const char *)put->local + (put->words ? 0 : qps->rows.shift);
+    uint64_t    remote = (words != NULL ? words->remote : lane->remote) + put->offset;
+
+    qps->unfenced = true;
+    qps->put_param.user_data = op;
+    return settle_op(qps, op,
+                     ucp_put_nbx(lane->ep, local, put->bytes, remote,
+                                 words != NULL ? words->rkey : lane->rkey, &qps->put_param));
+}
 
 /* Returns when the message was complete, in ticks; 0: not yet, or nobody keeps time. */
 static inline uint64_t post_put(k3_qps_t *qps, k3_lane_t *lane, const put_t *put, uint64_t posted)
@@ -163,26 +188,14 @@ static inline uint64_t post_put(k3_qps_t *qps, k3_lane_t *lane, const put_t *put
     bool       in_flight = false;
     uint64_t   now;
 
-    assert(put->offset + put->bytes <= qps->rows.tail + K3_TAIL_BYTES);
+    assert(put->offset + put->bytes <= (put->words ? qps->tail : qps->rows.tail) + K3_TAIL_BYTES);
     if (book != NULL) {
         expect_done(&qps->posts, book);
     }
     if (lane->mapped != NULL) {
-        if (qps->rows.device == NULL) {
-            memcpy(lane->mapped + put->offset, put->local, put->bytes);
-        } else {
-            qps->rows.copy(qps->rows.copy_arg, qps->rows.memory + put->offset, put->local,
-                           put->bytes);
-        }
+        store_put(qps, lane, put);
     } else {
-        k3_op_t *op = take_op(qps, lane, book, posted, true);
-
-        qps->unfenced = true;
-        qps->put_param.user_data = op;
-        in_flight =
-            settle_op(qps, op,
-                      ucp_put_nbx(lane->ep, (const char *)put->local + qps->rows.shift, put->bytes,
-                                  lane->remote + put->offset, lane->rkey, &qps->put_param));
+        in_flight = send_put(qps, lane, put, take_op(qps, lane, book, posted, true));
     }
     if (__builtin_expect(lane->slow, 0)) {
         slow_down(qps, posted);
@@ -205,7 +218,17 @@ void k3_qps_put(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_
                 uint64_t bytes, uint64_t payload)
 {
     k3_lane_t *lane = k3_lane_of(qps, peer, qp);
-    put_t      put = {local, offset, bytes, payload};
+    put_t      put = {local, offset, bytes, payload, false};
+
+    assert(qp < qps->qps_per_peer);
+    post_put(qps, lane, &put, needs_time(qps, lane) ? k3_clock_now() : 0);
+}
+
+void k3_qps_put_words(k3_qps_t *qps, int peer, unsigned qp, const void *local, uint64_t offset,
+                      uint64_t bytes)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+    put_t      put = {local, offset, bytes, 0, true};
 
     assert(qp < qps->qps_per_peer);
     post_put(qps, lane, &put, needs_time(qps, lane) ? k3_clock_now() : 0);
@@ -219,7 +242,7 @@ void k3_qps_put_copies(k3_qps_t *qps, const k3_copy_t *to, unsigned count, const
 
     for (unsigned i = 0; i < count; i++) {
         k3_lane_t *lane = k3_lane_of(qps, to[i].peer, to[i].qp);
-        put_t      put = {local, to[i].offset, bytes, payload};
+        put_t      put = {local, to[i].offset, bytes, payload, false};
 
         assert(to[i].qp < qps->qps_per_peer);
         if (i + 1 < count) {
@@ -234,6 +257,16 @@ void k3_qps_put_copies(k3_qps_t *qps, const k3_copy_t *to, unsigned count, const
             done = 0;
         }
     }
+}
+
+static uint64_t gather_on_device(const k3_qps_t *qps, uint64_t offset, const k3_gather_t *from)
+{
+    assert(from->tail_bytes == 0);
+    for (uint64_t i = 0; i < from->count; i++) {
+        qps->rows.copy(qps->rows.copy_arg, qps->rows.memory + offset + i * from->row_bytes,
+                       from->rows[i], from->row_bytes);
+    }
+    return from->count * from->row_bytes;
 }
 
 static uint64_t gather(char *to, const k3_gather_t *from)
@@ -259,8 +292,9 @@ void k3_qps_put_gather(k3_qps_t *qps, int peer, unsigned qp, const k3_gather_t *
     k3_book_t *book = qps->booking ? open_book(qps, &qps->posts, lane, posted) : NULL;
 
     assert(qp < qps->qps_per_peer && lane->mapped != NULL &&
-           offset + from->count * (from->row_bytes + from->tail_bytes) <= qps->tail);
-    bytes = gather(lane->mapped + offset, from);
+           offset + from->count * (from->row_bytes + from->tail_bytes) <= qps->rows.tail);
+    bytes = qps->rows.device == NULL ? gather(lane->mapped + offset, from)
+                                     : gather_on_device(qps, offset, from);
     if (__builtin_expect(lane->slow, 0)) {
         slow_down(qps, posted);
     }

@@ -76,6 +76,7 @@ typedef struct k3_gpu_combine {
     const uint16_t *const *parts; /* [rows][k] */
     const float           *weights;
     uint16_t              *out; /* [rows][width] */
+    uint16_t *const       *row; /* NULL, or where each row goes instead */
 } k3_gpu_combine_t;
 
 /* out = bf16(x / sqrt(mean(x^2) + eps) * gain). The sum of squares is taken over lanes, then warps.

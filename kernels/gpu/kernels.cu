@@ -49,5 +49,19 @@ template <typename A> int begin(const A *arguments, void *stream)
 #define K3_DIALECT "cuda"
 #endif
 
-extern const k3_gpu_t K3_TABLE = {K3_DIALECT, begin, begin, begin, begin, begin, begin,
-                                  begin,      begin, begin, begin, begin, begin, begin};
+#define K3_STARTERS                                                                                \
+    {                                                                                              \
+        K3_DIALECT, begin, begin, begin, begin, begin, begin, begin, begin, begin, begin, begin,   \
+            begin, begin                                                                           \
+    }
+
+#if defined(__HIP_DEVICE_COMPILE__)
+/* A constant of the file would go to the device too, and the functions in it are the host's. What they start
+ * is compiled for them alone. */
+k3_gpu_t k3_started_by_the_host()
+{
+    return K3_STARTERS;
+}
+#else
+extern const k3_gpu_t K3_TABLE = K3_STARTERS;
+#endif

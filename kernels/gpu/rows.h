@@ -52,7 +52,8 @@ K3_KERNEL k3_copy_ranges(k3_gpu_copy_t a)
 /* A block for each row. */
 K3_KERNEL k3_combine_rows(k3_gpu_combine_t a)
 {
-    uint64_t row = k3_block(0);
+    uint64_t  row = k3_block(0);
+    uint16_t *to = a.row == nullptr ? a.out + row * a.width : k3_load(a.row + row);
 
     K3_SHARED(const uint16_t *, parts, k3_combine_parts);
     K3_SHARED(float, weights, k3_combine_parts);
@@ -82,7 +83,7 @@ K3_KERNEL k3_combine_rows(k3_gpu_combine_t a)
         for (unsigned j = 0; j < 8; j++) {
             out.word[j / 2] |= k3_gpu_to_bf16(sum[j]) << j % 2 * 16;
         }
-        k3_store16(a.out + row * a.width + first, out);
+        k3_store16(to + first, out);
     }
 }
 

@@ -296,7 +296,7 @@ static void check_combine(uint32_t rows, uint32_t k, uint32_t width, bool weight
     device<const uint16_t *> parts((size_t)rows * k);
     device<float>            weights((size_t)rows * k);
     k3_gpu_combine_t a = {rows,      k, width, parts.data(), weighted ? weights.data() : nullptr,
-                          out.data()};
+                          out.data(), nullptr};
     std::vector<uint16_t> want(width);
     uint64_t              seed = k;
 
@@ -315,9 +315,34 @@ static void check_combine(uint32_t rows, uint32_t k, uint32_t width, bool weight
     }
 }
 
+/* Each row to where it is asked for: here in reverse. */
+static void check_combine_to(uint32_t rows, uint32_t k, uint32_t width)
+{
+    device<uint16_t>         values((size_t)rows * k * width), out((size_t)rows * width, true);
+    device<const uint16_t *> parts((size_t)rows * k);
+    device<uint16_t *>       to(rows);
+    k3_gpu_combine_t         a = {rows, k, width, parts.data(), nullptr, nullptr, to.data()};
+    std::vector<uint16_t>    want(width);
+
+    fill_bf16(values.data(), values.size(), 5);
+    for (size_t i = 0; i < parts.size(); i++) {
+        parts[i] = i % 3 == 1 ? nullptr : values.data() + i * width;
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        to[r] = out.data() + (size_t)(rows - 1 - r) * width;
+    }
+    run_in_orders(a, out);
+    for (uint32_t r = 0; r < rows; r++) {
+        scalar()->combine(parts.data() + (size_t)r * k, nullptr, k, width, want.data());
+        assert_memory_equal(to[r], want.data(), 2 * width);
+    }
+}
+
 static void test_combine(void **state)
 {
     (void)state;
+    check_combine_to(5, 4, 3584);
+    check_combine_to(2, 1, 96);
     check_combine(3, 16, 3584, true);
     check_combine(2, 8, 7168, false);
     check_combine(4, 1, 32, true);
