@@ -135,8 +135,9 @@ struct k3_qps {
     unsigned          banks;
     bool              accounting, span_open;
     double            slow_factor;
-    uint64_t          wiring; /* the lane that is being connected + 1; 0: none */
-    k3_error_t        fault;  /* the first transport error */
+    bool              everywhere; /* all ranks have their own parts */
+    uint64_t          wiring;     /* the lane that is being connected + 1; 0: none */
+    k3_error_t        fault;      /* the first transport error */
     uint64_t          order_rounds, overtaken_bare, overtaken_used;
     double            registration_us, connection_us, selftest_us;
 };

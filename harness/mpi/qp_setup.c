@@ -230,7 +230,12 @@ static k3_status_t build(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_
         }
     }
     mapped = k3_clock_now();
-    if (k3_world_agree(qps->world, err) != K3_OK || k3_lanes_connect(qps, config, err) != K3_OK) {
+    if (k3_world_agree(qps->world, err) != K3_OK) {
+        return err->status;
+    }
+    qps->everywhere = true;
+    k3_watchdog_describe_lanes(describe_lanes, qps);
+    if (k3_lanes_connect(qps, config, err) != K3_OK) {
         return err->status;
     }
     connected = k3_clock_now();
@@ -261,7 +266,6 @@ k3_status_t k3_qps_create(k3_fabric_t *fabric, const k3_qps_config_t *config, k3
         k3_alloc("set of queue pairs", 1, sizeof(*qps), &qps, &fault);
         if (k3_world_agree(world, &fault) == K3_OK) {
             take_config(qps, fabric, config);
-            k3_watchdog_describe_lanes(describe_lanes, qps);
             build(qps, config, &fault);
         }
     }
@@ -274,7 +278,7 @@ k3_status_t k3_qps_create(k3_fabric_t *fabric, const k3_qps_config_t *config, k3
 }
 
 /* Peers may still need this rank's progress until all have reached the same point, hence a barrier
- * that progresses before and after the endpoints close. */
+ * that progresses before and after the endpoints close. Where a rank lacks its own parts, nothing was connected. */
 void k3_qps_destroy(k3_qps_t *qps)
 {
     k3_error_t ignored = K3_ERROR_INIT;
@@ -283,15 +287,15 @@ void k3_qps_destroy(k3_qps_t *qps)
         return;
     }
     k3_watchdog_describe_lanes(NULL, NULL);
-    if (qps->worker != NULL) {
+    if (qps->everywhere) {
         if (qps->fault.status == K3_OK) {
             k3_qps_drain(qps);
         }
         k3_qps_barrier(qps, &ignored);
-        if (qps->lanes != NULL && qps->peers != NULL) {
-            k3_lanes_disconnect(qps);
-        }
+        k3_lanes_disconnect(qps);
         k3_qps_barrier(qps, &ignored);
+    }
+    if (qps->worker != NULL) {
         k3_block_destroy(qps);
         ucp_worker_destroy(qps->worker);
     }

@@ -10,3 +10,9 @@ run_it mpirun --oversubscribe -n 4 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 3 ] || ul
 expect_rc 1
 expect f7.json '[.cells[].status] == ["ok", "failed", "ok"]'
 expect f7.json '.cells[1].reason | startswith("rank 3: ")'
+
+# Too few file descriptors for UCX on one rank: nobody waits for it in a barrier that it does not know of.
+run_it mpirun --oversubscribe -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || ulimit -n 31; exec "$@"' sh "$k3bench" \
+    run --model tiny --tokens 2 --backend mooncake,none --iters 2 --timeout 20 --out few.json
+expect_rc 1
+expect few.json '[.cells[].status] == ["failed", "ok"] and (.cells[0].reason | startswith("rank 1: "))'
