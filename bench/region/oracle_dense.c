@@ -3,6 +3,7 @@
 
 #include "bench/region/oracle_codec.h"
 #include "bench/region/oracle_internal.h"
+#include "harness/mpi/watchdog.h"
 
 /* Four f32 at once: gcc and clang make this of any vector unit. */
 typedef float lanes_t __attribute__((vector_size(16)));
@@ -65,6 +66,7 @@ void k3_oracle_dense_run(k3_oracle_dense_t *dense, k3_tensor_t tensor, k3_oracle
     size_t columns = part.column_end - part.column_begin;
 
     for (uint32_t r = part.row_begin; r < part.row_end && n > 0; r++) {
+        k3_watchdog_alive();
         k3_source_tensor_row(&dense->source, tensor, r, part.column_begin, part.column_end,
                              dense->bits);
         k3_oracle_bf16_row(dense->bits, columns, dense->row);

@@ -3,6 +3,7 @@
 #include "bench/region/oracle_codec.h"
 #include "bench/region/oracle_internal.h"
 #include "harness/base/memory.h"
+#include "harness/mpi/watchdog.h"
 
 /* One row of a matrix at a time: its codes as values without their scales, and one scale for each
  * 32 of them. The scale goes on the sum of 32 products, which the codes' few bits keep nearly
@@ -140,6 +141,7 @@ void k3_oracle_expert_run(k3_oracle_expert_t *work, uint32_t expert, uint32_t be
     uint32_t latent = work->model->latent, inter = end - begin;
 
     for (uint32_t j = 0; j < inter; j++) {
+        k3_watchdog_alive();
         load_row(work, expert, K3_MATRIX_W1, begin + j, 0, latent);
         for (size_t i = 0; i < n; i++) {
             work->gate[i * inter + j] = round_hidden(work->recipe, dot_row(work, x[i], latent));
@@ -151,6 +153,7 @@ void k3_oracle_expert_run(k3_oracle_expert_t *work, uint32_t expert, uint32_t be
     }
     make_middle(work, n, weights, inter);
     for (uint32_t r = 0; r < latent; r++) {
+        k3_watchdog_alive();
         load_row(work, expert, K3_MATRIX_W2, r, begin, end);
         for (size_t i = 0; i < n; i++) {
             y[i][r] = k3_oracle_bf16_bits(dot_row(work, work->gate + i * inter, inter));

@@ -167,7 +167,9 @@ void k3_verify_all(k3_verify_t *v, uint64_t payload)
     for (uint64_t i = 0; i < n; i++) {
         view_row(v, i, payload, &v->rows[i]);
     }
+    k3_watchdog_work(true);
     k3_oracle_check_rows(v->oracle, v->rows, n, &v->check);
+    k3_watchdog_work(false);
     if (v->region->cell->component == K3_COMPONENT_REGION) {
         check_restored(v, payload);
     }
@@ -183,7 +185,9 @@ void k3_verify_one(k3_verify_t *v, uint64_t payload, uint64_t turn)
     if (n > 0) {
         k3_region_look(v->region, &v->view);
         view_row(v, turn % n, payload, &v->rows[0]);
+        k3_watchdog_work(true);
         k3_oracle_check(v->oracle, &v->rows[0], &v->check);
+        k3_watchdog_work(false);
     }
 }
 

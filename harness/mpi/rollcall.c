@@ -15,7 +15,7 @@
 
 enum { ADDRESSES_MAX = 4, LINE = 896 };
 
-typedef enum kind { ASK = 1, ANSWER, ALARM, TOLD } kind_t;
+typedef enum kind { ASK = 1, ANSWER, ALARM, TOLD, WORKING } kind_t;
 
 typedef struct contact {
     uint16_t port; /* network order; 0: none */
@@ -164,6 +164,11 @@ void k3_rollcall_told(k3_rollcall_t *roll, int rank)
     send_to_all(roll, rank, TOLD);
 }
 
+void k3_rollcall_working(k3_rollcall_t *roll, int rank)
+{
+    send_to_all(roll, rank, WORKING);
+}
+
 static void keep_answer(k3_roll_entry_t *entries, const k3_roll_entry_t *answer)
 {
     k3_roll_entry_t *entry = &entries[answer->rank];
@@ -197,6 +202,8 @@ k3_roll_news_t k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own,
             news.alarm_by = peer;
         } else if (message.kind == TOLD) {
             news.told = true;
+        } else if (message.kind == WORKING) {
+            news.working = true;
         }
     }
     return news;
@@ -286,6 +293,16 @@ static bool waits_for_nobody(const k3_roll_entry_t *entry, const k3_roll_entry_t
     return entry->heard && entry->text[0] == '\0';
 }
 
+static bool nobody_waits(const k3_roll_entry_t *entries, int size)
+{
+    int count = 0;
+
+    for (int r = 0; r < size; r++) {
+        count += waits_for_nobody(&entries[r], NULL);
+    }
+    return count == size;
+}
+
 /* In a collective step nobody can say for whom it waits; who is not in it gives itself away. */
 static bool is_elsewhere(const k3_roll_entry_t *entry, const k3_roll_entry_t *most)
 {
@@ -346,6 +363,9 @@ void k3_rollcall_judge(const k3_roll_entry_t *entries, int size, char (*hosts)[K
                                    "stalled elsewhere than most ranks", verdict))) {
         return;
     }
-    snprintf(verdict, K3_ROLL_VERDICT, "roll call: all %d ranks answer and wait for one another",
+    snprintf(verdict, K3_ROLL_VERDICT,
+             nobody_waits(entries, size)
+                 ? "roll call: all %d ranks answer, none says for whom it waits"
+                 : "roll call: all %d ranks answer and wait for one another",
              size);
 }

@@ -43,10 +43,14 @@ void k3_rollcall_ask(k3_rollcall_t *roll, int rank);
 /* Tells all others that what there was to say has been said: none needs to answer any longer. */
 void k3_rollcall_told(k3_rollcall_t *roll, int rank);
 
+/* Tells all others that this rank gets on with what they wait for. */
+void k3_rollcall_working(k3_rollcall_t *roll, int rank);
+
 /* What has come. */
 typedef struct k3_roll_news {
     int  alarm_by; /* rank; -1: no alarm was among it */
     bool told;
+    bool working; /* some rank */
 } k3_roll_news_t;
 
 /* Reads it: answers go into entries[size] (NULL: dropped), questions are answered with `own`. */

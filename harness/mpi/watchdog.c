@@ -47,12 +47,15 @@ static k3_rollcall_t       *roll;
 static struct {
     bool              running;
     _Atomic(double)   limit;
-    atomic_bool       held;
+    atomic_bool       held, works;
     const k3_world_t *world;
     pthread_t         thread;
-    int               wake; /* eventfd: stop or terminate was set */
-    atomic_bool       stop, terminate;
-    struct sigaction  before; /* what SIGTERM did */
+    /* the thread's: seconds since it told others that it works, and whether it has moved in them */
+    double           worked;
+    bool             moved;
+    int              wake; /* eventfd: stop or terminate was set */
+    atomic_bool      stop, terminate;
+    struct sigaction before; /* what SIGTERM did */
 } dog;
 
 static double now_seconds(void)
@@ -272,10 +275,12 @@ static void on_sigterm(int signal_number)
 
 /* --- the thread ------------------------------------------------------------------------------ */
 
-/* Sleeps one period, and sees to what comes in between. */
-static void watch_period(double period, double idle)
+/* Sleeps one period, and sees to what comes in between. True: another rank works at what this one may wait
+ * for. */
+static bool watch_period(double period, double idle)
 {
     double until = now_seconds() + period, left;
+    bool   working = false;
 
     while (!atomic_load(&dog.stop) && (left = until - now_seconds()) > 0.0) {
         struct pollfd fds[2] = {
@@ -292,12 +297,28 @@ static void watch_period(double period, double idle)
         if (fds[1].revents != 0) {
             describe_own(&own, idle);
             news = k3_rollcall_read(roll, &own, NULL);
+            working = working || news.working;
             if (news.alarm_by >= 0) {
                 snprintf(what, sizeof(what), "no progress for %.1f s (alarm of rank %d)", idle,
                          news.alarm_by);
                 fire(what, idle);
             }
         }
+    }
+    return working;
+}
+
+/* Often enough that a lost message or two do no harm, and only of work that takes long. */
+static void tell_of_work(bool moved, double passed)
+{
+    bool held = atomic_load(&dog.held), works = atomic_load(&dog.works);
+
+    dog.worked = held || works ? dog.worked + passed : 0.0;
+    dog.moved = (held || works) && (dog.moved || held || moved);
+    if (dog.worked >= dog.limit / 4 && dog.moved && roll != NULL) {
+        k3_rollcall_working(roll, dog.world->rank);
+        dog.worked = 0.0;
+        dog.moved = false;
     }
 }
 
@@ -314,8 +335,8 @@ static void *watch(void *arg)
         double   now, passed;
         uint64_t current;
         char     what[64];
+        bool     working = watch_period(period, idle);
 
-        watch_period(period, idle);
         if (atomic_load(&dog.stop)) {
             return NULL;
         }
@@ -323,7 +344,8 @@ static void *watch(void *arg)
         passed = now - last;
         current = atomic_load(&moves);
         last = now;
-        idle = current != seen || atomic_load(&dog.held)
+        tell_of_work(current != seen, passed);
+        idle = current != seen || working || atomic_load(&dog.held)
                    ? 0
                    : idle + (passed > 2 * period ? 2 * period : passed);
         seen = current;
@@ -389,6 +411,9 @@ k3_status_t k3_watchdog_start(const k3_world_t *world, double limit_seconds, k3_
     atomic_store(&dog.stop, false);
     atomic_store(&dog.terminate, false);
     atomic_store(&dog.held, false);
+    atomic_store(&dog.works, false);
+    dog.worked = 0.0;
+    dog.moved = false;
     atomic_store(&dog.limit, limit_seconds);
     dog.world = world;
     dog.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -438,6 +463,12 @@ void k3_watchdog_limit(double limit_seconds)
 void k3_watchdog_hold(bool held)
 {
     atomic_store(&dog.held, held);
+    k3_watchdog_alive();
+}
+
+void k3_watchdog_work(bool works)
+{
+    atomic_store(&dog.works, works);
     k3_watchdog_alive();
 }
 

@@ -31,8 +31,11 @@ void k3_watchdog_guard(double seconds);
 void k3_watchdog_limit(double limit_seconds);
 
 /* Held, it still answers and reports but counts no time: the rank computes without steps and waits for
- * nobody. */
+ * nobody. As long as it is, the ranks that wait for this one in MPI are told that it works. */
 void k3_watchdog_hold(bool held);
+
+/* At work, it counts time as ever, and tells the ranks that may wait for this one in MPI of its steps. */
+void k3_watchdog_work(bool works);
 
 /* Progress: says where the rank is now. `where` names cell or phase, `step` the iteration. */
 void k3_watchdog_tick(const char *where, uint64_t step);
