@@ -201,7 +201,8 @@ static k3_status_t measure_cell(k3_run_t *run, const k3_cell_t *cell, bool *refu
          k3_dump_check(cell, &run->world, run->measuring.options.dump, err) != K3_OK)) {
         return err->status;
     }
-    *refused = k3_region_check_device(cell, run->region.device, err) != K3_OK ||
+    *refused = k3_region_check_limit(cell, &run->region, err) != K3_OK ||
+               k3_region_check_device(cell, run->region.device, err) != K3_OK ||
                check_memory(run, cell, err) != K3_OK;
     if (!*refused) {
         k3_watchdog_hold(true); /* planning can take long and waits for nobody */

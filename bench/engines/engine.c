@@ -71,7 +71,13 @@ bool k3_engine_soft_lanes(const k3_world_t *world, k3_qps_t *qps)
 
 k3_status_t k3_engine_finish_span(k3_qps_t *qps, bool soft, k3_error_t *err)
 {
-    if (soft && err->status == K3_OK && k3_qps_bank_end(qps, err) == K3_OK) {
+    if (err->status != K3_OK) {
+        return err->status;
+    }
+    if (!soft) {
+        return k3_qps_hand_over(qps, err);
+    }
+    if (k3_qps_bank_end(qps, err) == K3_OK) {
         k3_qps_barrier(qps, err);
     }
     return err->status;

@@ -141,8 +141,8 @@ k3_status_t k3_engine_queue_pairs(const k3_engine_env_t *env, uint64_t bytes, ui
 bool k3_engine_soft_lanes(const k3_world_t *world, k3_qps_t *qps);
 
 /* The end of a wait. With soft lanes a rank that computes or sits in MPI would keep its peers' data back:
- * all finish together, and what that takes belongs to the wait. With hardware or mapped memory nothing
- * is done here. */
+ * all finish together, and what that takes belongs to the wait. With hardware no post stays behind in UCX when
+ * its send queue was full; with mapped memory nothing is done here. */
 k3_status_t k3_engine_finish_span(k3_qps_t *qps, bool soft, k3_error_t *err);
 
 /* NULL: not built yet. */

@@ -43,7 +43,6 @@ static void sampler_free(k3_sampler_t *s)
         k3_free(s->local[p]);
     }
     k3_free(s->overlap);
-    k3_free(s->kept);
     k3_free(s->unbooked);
     k3_free(s->gap);
     k3_free(s->beat);
@@ -57,7 +56,6 @@ static void sampler_free(k3_sampler_t *s)
 static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err)
 {
     uint64_t n = s->options->iters != 0 ? s->options->iters : ITERATIONS_MAX;
-    uint64_t peers = (uint64_t)K3_TRAFFIC_COUNT * s->region->cell->layout.tp;
 
     s->capacity = n;
     s->headline = headline_of(s->region->cell->component);
@@ -72,7 +70,6 @@ static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error
         k3_alloc("gaps", n, sizeof(double), &s->gap, err) != K3_OK ||
         k3_alloc("beats", n, sizeof(double), &s->beat, err) != K3_OK ||
         k3_alloc("samples", n, sizeof(double), &s->unbooked, err) != K3_OK ||
-        k3_alloc("waits", peers, sizeof(k3_wait_t), &s->kept, err) != K3_OK ||
         k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
         k3_alloc("warm-up samples", K3_WARMUP_MOST, sizeof(double), &out->warmup.samples, err) !=
             K3_OK ||
@@ -113,6 +110,12 @@ void k3_sampler_iterate(k3_sampler_t *s)
     s->took_us = k3_clock_us(s->last_end - begin);
     s->payload++;
     find_trapped(s);
+}
+
+/* Where ranks share cores it would measure the sharing. */
+double k3_sampler_beat(const k3_sampler_t *s)
+{
+    return s->region->world->oversubscribed ? 0.0 : k3_beat();
 }
 
 static double own_time(const k3_sampler_t *s, int phase)
@@ -290,11 +293,11 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
         if (k3_instrument_due(s, n)) {
             k3_instrument_iterate(s, &out->instrument);
         }
-        s->beat[n] = s->region->world->oversubscribed ? 0.0 : k3_beat();
+        s->beat[n] = k3_sampler_beat(s);
         calls = k3_alloc_calls();
         k3_sampler_iterate(s);
         out->timed_allocations += k3_alloc_calls() - calls;
-        s->region->booked[(s->payload - 1) % k3_routing_steps(s->region->cell->routing)]++;
+        s->region->booked[k3_region_step(s->region, s->payload - 1)]++;
         if (s->trapped.status != K3_OK) {
             break;
         }

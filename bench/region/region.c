@@ -1,4 +1,6 @@
 /* One iteration of the region, phase by phase. */
+#include <string.h>
+
 #include "bench/region/dump.h"
 #include "bench/region/region_internal.h"
 
@@ -225,6 +227,24 @@ static k3_status_t run_chain(k3_region_t *r, k3_error_t *err)
     return err->status;
 }
 
+/* Waits are counted by the engine, not by the queue pairs. */
+static void copy_waits(k3_region_t *r, k3_wait_t *const *from, k3_wait_t *const *to)
+{
+    for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
+        memcpy(to[t], from[t], r->cell->layout.tp * sizeof(k3_wait_t));
+    }
+}
+
+void k3_region_keep_waits(k3_region_t *r)
+{
+    copy_waits(r, r->waits, r->kept_waits);
+}
+
+void k3_region_restore_waits(k3_region_t *r)
+{
+    copy_waits(r, r->kept_waits, r->waits);
+}
+
 /* A dispatch whose accounts are switched off; only its total is kept. */
 static k3_status_t run_unbooked(k3_region_t *r, k3_error_t *err)
 {
@@ -295,10 +315,14 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
             run_pair(r, err);
             break;
         case UNBOOKED:
+            k3_region_keep_waits(r);
             run_unbooked(r, err);
+            k3_region_restore_waits(r);
             break;
         case BARE:
+            k3_region_keep_waits(r);
             run_bare(r, err);
+            k3_region_restore_waits(r);
             break;
         case ORDERED:
             run_ordered(r, err);

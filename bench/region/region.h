@@ -72,7 +72,9 @@ typedef struct k3_region {
     uint64_t   kept;     /* rows from the sums on: all front rows, or those of the cp index */
     uint64_t   group_at; /* where the group's rows begin among the kept ones, on the fallback */
     k3_spans_t spans;
-    k3_wait_t *waits[K3_TRAFFIC_COUNT]; /* [R] */
+    k3_wait_t *waits[K3_TRAFFIC_COUNT];      /* [R] */
+    k3_wait_t *kept_waits[K3_TRAFFIC_COUNT]; /* as they were in front of what is not booked */
+    uint64_t   unbooked;                     /* iterations without accounts so far */
     k3_fault_t fault;
     bool       skips;      /* this iteration's exchange: fault injection */
     double     limit_s;    /* of a call, in force; 0: none */
@@ -115,6 +117,13 @@ typedef struct k3_region_options {
  * a rank is to die or a limit is asked for. */
 double k3_region_limit(const k3_cell_t *cell, const k3_region_options_t *options);
 
+/* What a call does there: the profile's action where the engine has it, else it waits. */
+k3_fault_action_t k3_region_action(const k3_cell_t *cell);
+
+/* K3_ERR_UNSUPPORTED when a limit is asked for and calls of this cell have none. */
+k3_status_t k3_region_check_limit(const k3_cell_t *cell, const k3_region_options_t *options,
+                                  k3_error_t *err);
+
 /* K3_ERR_UNSUPPORTED with the reason when the rows of this cell cannot lie on the device; NULL: the
  * processor. */
 k3_status_t k3_region_check_device(const k3_cell_t *cell, const k3_device_t *device,
@@ -128,6 +137,13 @@ void        k3_region_destroy(k3_region_t *region);
 
 /* Writes the inputs of an iteration, and puts its step of the routing in force; not timed. */
 void k3_region_fill(k3_region_t *region, uint64_t payload);
+
+/* The step of the routing that an iteration has. */
+uint64_t k3_region_step(const k3_region_t *region, uint64_t payload);
+
+/* Around what is not booked: the waits are afterwards what they were before. */
+void k3_region_keep_waits(k3_region_t *region);
+void k3_region_restore_waits(k3_region_t *region);
 
 /* The values of the last iteration for the host; from a device they are copied. */
 void k3_region_look(k3_region_t *region, k3_region_view_t *view);

@@ -56,7 +56,8 @@ static k3_status_t alloc_buffers(k3_region_t *r, k3_error_t *err)
         }
     }
     for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
-        if (k3_alloc("wait table", ranks, sizeof(k3_wait_t), &r->waits[t], err) != K3_OK) {
+        if (k3_alloc("wait table", ranks, sizeof(k3_wait_t), &r->waits[t], err) != K3_OK ||
+            k3_alloc("wait table", ranks, sizeof(k3_wait_t), &r->kept_waits[t], err) != K3_OK) {
             return err->status;
         }
     }
@@ -151,12 +152,19 @@ static k3_status_t alloc_routing(k3_region_t *r, k3_error_t *err)
     return K3_OK;
 }
 
+/* An iteration without accounts has the step of the one behind it: else with some numbers of steps the accounts
+ * would never see one of them. */
+uint64_t k3_region_step(const k3_region_t *r, uint64_t payload)
+{
+    return (payload - r->unbooked) % k3_routing_steps(r->cell->routing);
+}
+
 static void choose_step(k3_region_t *r, uint64_t payload)
 {
     uint64_t steps = k3_routing_steps(r->cell->routing);
 
     if (steps > 1) {
-        k3_routing_select(r->cell->routing, payload % steps);
+        k3_routing_select(r->cell->routing, k3_region_step(r, payload));
         fill_ids(r);
         if (r->ops->rerouted != NULL) {
             r->ops->rerouted(r->engine);
@@ -179,11 +187,31 @@ static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
     return K3_OK;
 }
 
+static bool has_limits(const k3_cell_t *cell)
+{
+    return k3_engine_find(cell->profile->engine)->masks != NULL;
+}
+
+k3_fault_action_t k3_region_action(const k3_cell_t *cell)
+{
+    return has_limits(cell) ? cell->fault : K3_FAULT_WAIT;
+}
+
+k3_status_t k3_region_check_limit(const k3_cell_t *cell, const k3_region_options_t *options,
+                                  k3_error_t *err)
+{
+    if (options->call_timeout > 0.0 && k3_region_action(cell) == K3_FAULT_WAIT) {
+        return k3_fail(
+            err, K3_ERR_UNSUPPORTED,
+            "call-timeout %g s: calls of %s wait for ever here, only the watchdog ends them",
+            options->call_timeout, cell->profile->name);
+    }
+    return K3_OK;
+}
+
 double k3_region_limit(const k3_cell_t *cell, const k3_region_options_t *options)
 {
-    bool acts = cell->fault == K3_FAULT_MASK || cell->fault == K3_FAULT_TRAP;
-
-    if (k3_engine_find(cell->profile->engine)->masks == NULL || !acts) {
+    if (k3_region_action(cell) == K3_FAULT_WAIT) {
         return 0.0;
     }
     if (options->call_timeout > 0.0) {
@@ -395,6 +423,7 @@ void k3_region_destroy(k3_region_t *r)
     k3_free(r->attn_share);
     for (int t = 0; t < K3_TRAFFIC_COUNT; t++) {
         k3_free(r->waits[t]);
+        k3_free(r->kept_waits[t]);
     }
     for (int b = 0; b < K3_BUF_COUNT; b++) {
         k3_free(r->mirror[b]);

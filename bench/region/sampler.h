@@ -29,7 +29,6 @@ typedef struct k3_sampler {
     k3_spans_global_t           global;
     k3_timeline_t               timeline;
     double                     *unbooked; /* [capacity] headline times with the accounts off */
-    k3_wait_t                  *kept;     /* the waits of all peers, while accounts are off */
 } k3_sampler_t;
 
 /* One iteration with inputs of its own. Another rank waits inside it, so a fault cannot be agreed on. */
@@ -42,6 +41,9 @@ void   k3_sampler_progress(k3_sampler_t *s, bool warm_up, uint64_t n);
 /* Rounds of 1, 1, 2, 4, ... iterations. Ends when a round is complete, the headline has taken long
  * enough, and the round's samples do not move; or at the limits of time and number. */
 void k3_warm_up(k3_sampler_t *s, k3_warmup_t *warmup);
+
+/* How fast the processor is just now, us; in front of each iteration. */
+double k3_sampler_beat(const k3_sampler_t *s);
 
 /* One iteration in seven more with the accounts off, apart from the samples. */
 bool        k3_instrument_due(const k3_sampler_t *s, uint64_t n);

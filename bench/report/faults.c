@@ -123,7 +123,7 @@ void k3_record_faults(json_t *object, const k3_cell_t *cell, const k3_measuremen
     json_t *faults = json_object();
 
     k3_set_text(faults, "injected", strcmp(injected, "none") != 0 ? injected : NULL);
-    k3_set_text(faults, "action", k3_fault_action_name(cell->fault));
+    k3_set_text(faults, "action", k3_fault_action_name(k3_region_action(cell)));
     if (m->limit_s > 0.0) {
         k3_set_number(faults, "limit_s", m->limit_s);
     } else {

@@ -189,6 +189,9 @@ k3_status_t k3_qps_progress(k3_qps_t *qps, k3_error_t *err);
  * ranks outnumber cores, else after a few hundred rounds. Call it after each unsuccessful pass. */
 k3_status_t k3_qps_idle(k3_qps_t *qps, k3_error_t *err);
 
+/* All posted work is the device's to finish: a rank that makes no further call holds none of it back. */
+k3_status_t k3_qps_hand_over(k3_qps_t *qps, k3_error_t *err);
+
 /* Waits until all posted work has completed at its destination. */
 k3_status_t k3_qps_flush(k3_qps_t *qps, k3_error_t *err);
 k3_status_t k3_qps_flush_lane(k3_qps_t *qps, int peer, unsigned qp, k3_error_t *err);

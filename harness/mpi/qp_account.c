@@ -94,11 +94,10 @@ static void close_span(k3_qps_t *qps)
 void k3_qps_banks_begin(k3_qps_t *qps, unsigned posts, unsigned pulls)
 {
     if (qps->span_open) {
-        /* Only what is still in flight has times to come. A fault is kept for the next call that
-         * returns a status. */
-        if (qps->in_flight != 0) {
-            k3_qps_drain(qps);
-        }
+        /* Only what is still in flight has times to come. Mostly it is done and only not seen yet: a flush of
+         * all queue pairs would cost what no protocol asks for. A fault is kept for the next call that returns
+         * a status. */
+        k3_qps_reap(qps);
         close_span(qps);
     }
     qps->posts.bank_books = qps->posts.books + (uint64_t)posts * qps->lane_count;

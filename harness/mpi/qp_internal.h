@@ -152,6 +152,7 @@ void         k3_qps_poll(k3_qps_t *qps); /* progress; a fruitless round may yiel
 ucs_status_t k3_qps_finish(k3_qps_t *qps, ucs_status_ptr_t request);
 ucs_status_t k3_lane_drain(k3_qps_t *qps, k3_lane_t *lane);
 ucs_status_t k3_qps_drain(k3_qps_t *qps);
+void         k3_qps_reap(k3_qps_t *qps); /* waits for completions, without a flush */
 void         k3_qps_note(k3_qps_t *qps, const char *what, ucs_status_t status);
 
 /* qp_post.c */

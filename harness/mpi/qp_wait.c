@@ -4,7 +4,8 @@
 
 #include "harness/mpi/qp_internal.h"
 
-enum { ROUNDS_BEFORE_YIELD = 200 };
+/* A send queue takes at least LANE_DEPTH operations (RC: 256); what is behind them UCX posts when it progresses. */
+enum { ROUNDS_BEFORE_YIELD = 200, LANE_DEPTH = 128 };
 
 void k3_qps_note(k3_qps_t *qps, const char *what, ucs_status_t status)
 {
@@ -73,6 +74,25 @@ ucs_status_t k3_qps_drain(k3_qps_t *qps)
         k3_qps_poll(qps);
     }
     return UCS_OK;
+}
+
+void k3_qps_reap(k3_qps_t *qps)
+{
+    while (qps->in_flight != 0 && qps->fault.status == K3_OK) {
+        k3_qps_poll(qps);
+    }
+}
+
+k3_status_t k3_qps_hand_over(k3_qps_t *qps, k3_error_t *err)
+{
+    for (uint64_t i = 0; i < qps->lane_count && qps->in_flight > LANE_DEPTH;) {
+        if (qps->lanes[i].in_flight <= LANE_DEPTH || qps->fault.status != K3_OK) {
+            i++;
+        } else {
+            k3_qps_poll(qps);
+        }
+    }
+    return outcome(qps, err);
 }
 
 k3_status_t k3_qps_progress(k3_qps_t *qps, k3_error_t *err)

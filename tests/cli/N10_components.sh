@@ -34,3 +34,8 @@ for component in pair dispatch combine experts; do
 done
 single plan --component dispatsch
 expect_refused 2 dispatsch dispatch
+
+# The waits of control are those of the booked dispatch and combine alone.
+launch 2 run --model tiny --backend deepep:ll --component control --tokens 2 --iters 20 --check off --out waits.json
+expect_rc 0
+expect waits.json '[.cells[0].waits as $w | $w.columns as $c | $w.rows[] | [., $c] | transpose | map({(.[1]): .[0]}) | add | select(.phase == "dispatch") | .count] | add == 20 * 32 * 4' 

@@ -47,6 +47,13 @@ expect_good node.json 3
     expect_rc 0
     expect_good all.json 2
 }
+# Every step is timed, also where their number is that of the iterations from one without accounts to the next: in step s all
+# rows go to expert s, so each of the four queue pairs to either rank carries some.
+array each.npy '<i4' '[s for s in range(8) for r in range(16)]' 8 16 1
+launch 2 run --model tiny:E=8,K=1 --tokens 8 --backend deepep:ll --iters 16 --routing trace:each.npy --out each.json
+expect_rc 0
+expect_good each.json 1
+expect each.json '[.cells[] | lanes | select(.phase == "dispatch" and .messages == 1)] | length == 16'
 # A plan holds the mean of the steps; a step of another file is another work.
 single plan "${cell[@]:0:6}" --tp 8 --nodes-as 2 --backend mooncake --routing trace:steps.npy --json plan.json
 expect_rc 0
