@@ -53,6 +53,16 @@ static void sampler_free(k3_sampler_t *s)
     k3_verify_close(&s->verify);
 }
 
+/* Room for n samples. Large arrays come in huge pages: the first one of each is written here, or all of them would be
+ * brought in between the first iterations (a hundred megabytes a rank). */
+static k3_status_t open_samples(const char *what, uint64_t n, double **samples_p, k3_error_t *err)
+{
+    if (k3_alloc(what, n, sizeof(double), samples_p, err) == K3_OK) {
+        (*samples_p)[0] = 0.0;
+    }
+    return err->status;
+}
+
 static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err)
 {
     uint64_t n = s->options->iters != 0 ? s->options->iters : ITERATIONS_MAX;
@@ -60,16 +70,16 @@ static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error
     s->capacity = n;
     s->headline = headline_of(s->region->cell->component);
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
-        if (k3_alloc("samples", n, sizeof(double), &s->local[p], err) != K3_OK) {
+        if (open_samples("samples", n, &s->local[p], err) != K3_OK) {
             return err->status;
         }
     }
     n = n > K3_WARMUP_MOST ? n : K3_WARMUP_MOST;
-    if (k3_alloc("samples", n, sizeof(double), &s->headline_max, err) != K3_OK ||
-        k3_alloc("samples", 2 * n, sizeof(double), &s->scratch, err) != K3_OK ||
-        k3_alloc("gaps", n, sizeof(double), &s->gap, err) != K3_OK ||
-        k3_alloc("beats", n, sizeof(double), &s->beat, err) != K3_OK ||
-        k3_alloc("samples", n, sizeof(double), &s->unbooked, err) != K3_OK ||
+    if (open_samples("samples", n, &s->headline_max, err) != K3_OK ||
+        open_samples("samples", 2 * n, &s->scratch, err) != K3_OK ||
+        open_samples("gaps", n, &s->gap, err) != K3_OK ||
+        open_samples("beats", n, &s->beat, err) != K3_OK ||
+        open_samples("samples", n, &s->unbooked, err) != K3_OK ||
         k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
         k3_alloc("warm-up samples", K3_WARMUP_MOST, sizeof(double), &out->warmup.samples, err) !=
             K3_OK ||

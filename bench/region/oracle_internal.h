@@ -113,4 +113,48 @@ bool k3_oracle_diagnose_term(uint32_t k, int32_t expert, size_t n, const float *
 bool k3_oracle_diagnose_shared(size_t n, const float *routed, const float *shared, const float *got,
                                char *text);
 
+/* --- oracle.c: the rows at hand ---------------------------------------------------------------- */
+
+/* Rows are worked on in batches, so that a row of a weight is generated once for all of them. */
+enum { K3_ORACLE_BATCH = 32 };
+
+struct k3_oracle {
+    bool                 stand_in; /* no codes that could flip */
+    const k3_cell_t     *cell;
+    const k3_model_t    *model;
+    k3_oracle_limits_t   limits;
+    k3_oracle_dense_t    dense;
+    k3_oracle_combine_t *combine;
+    uint32_t             batch;
+    uint32_t             width; /* widest row of any stage */
+    /* one batch */
+    const k3_measured_row_t *rows[K3_ORACLE_BATCH];
+    bool                     wrong[K3_ORACLE_BATCH];
+    size_t                   count;
+    k3_check_t              *check;
+    /* work space, [batch][width] unless stated */
+    uint16_t *bits;           /* [width] one row */
+    float    *want, *got;     /* [width] one row */
+    float    *term;           /* [width] one row */
+    float    *in, *hidden;    /* what a dense layer reads */
+    double   *out, *out2;     /* what it gives */
+    float    *routed, *total; /* parts of the output */
+    float    *sum;            /* of a part of the shared expert */
+    uint16_t *combined;       /* wanted combined rows */
+};
+
+/* Measured x of the rows picked, one after another, as input of a dense layer. */
+void k3_oracle_load_x(k3_oracle_t *oracle, const size_t *picked, size_t n);
+
+/* --- oracle_judge.c: comparing one row of one stage -------------------------------------------- */
+
+double k3_oracle_rms(const float *row, size_t n);
+
+/* Judges want against got, n values of a stage of row i of the batch. */
+void k3_oracle_judge(k3_oracle_t *oracle, size_t i, k3_stage_t stage, size_t n);
+
+/* --- oracle_output.c: the last stage ----------------------------------------------------------- */
+
+void k3_oracle_check_output(k3_oracle_t *oracle);
+
 #endif

@@ -12,7 +12,7 @@ if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
     soak 200
     expect_rc 0
     for launch in $(seq 8); do
-        launch 8 run --model "tiny:E=16,K=4,H=128,L=64,I=32,S=32" --backend deepep:normal --tokens 8192 --check every --iters 2 --seed "$launch" --out "stale$launch.json"
+        launch 8 run --model "tiny:E=16,K=4,H=128,L=128,I=32,S=32" --backend deepep:normal --tokens 8192 --check every --iters 2 --seed "$launch" --out "stale$launch.json"
         expect_rc 0
         expect_good "stale$launch.json" 1
     done

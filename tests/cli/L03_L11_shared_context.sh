@@ -34,16 +34,18 @@ expect who.json 'of("mooncake", "pplx", "deepep_v2:direct") | .status == "unsupp
 single plan --model kimi-k3 --cp 2 --backend none
 expect_refused 2 'cp 2' 'kimi-k3' 'cp must be 1'
 
+spanning=mooncake variants=4
+long_tests && spanning=$slabs variants=8
 # Variants of the shared expert: equal rows, other memory, phases and key.
 launch 8 run --model "tiny:E=32,K=4" --dp 2 --tokens 5 --tokens-skew ragged --dispatch-dtype bf16 --check every --iters 2 \
-    --backend "$slabs" --shared replicated,sharded --shared-overlap off,on --out shared.json
+    --backend "$spanning" --shared replicated,sharded --shared-overlap off,on --out shared.json
 expect_rc 0
-expect_good shared.json 8
-expect shared.json '[.cells[].key] | unique | length == 8'
+expect_good shared.json "$variants"
+expect shared.json '[.cells[].key] | unique | length == $n' --argjson n "$variants"
 expect shared.json '.cells[] | select(.choices.shared == "replicated") | .memory.shared_expert_bytes == 3 * 512 * 256 * 2'
 expect shared.json '.cells[] | select(.choices.shared == "sharded") | .memory.shared_expert_bytes == 3 * 512 * 256 * 2 / 4'
 expect shared.json '.cells[] | (.choices.shared == "sharded") as $s | [.phases[].name] | contains(["shared_gather", "shared_reduce_scatter"]) == $s'
-expect shared.json '[.cells[] | select(.choices.shared_overlap)] | length == 4'
+expect shared.json '[.cells[] | select(.choices.shared_overlap)] | length == $n / 2' --argjson n "$variants"
 launch 8 run --model "tiny:E=32,K=4" --dp 2 --tokens 5 --check every --iters 2 --backend mpi,null,none --shared auto,sharded --out other.json
 expect_rc 0
 expect other.json '[.cells[] | select(good)] | length == 5'

@@ -102,7 +102,7 @@ launch 8 run --model "tiny:E=32,K=16,H=512,L=256" --backend mori:intra --tokens 
 expect_rc 0
 expect_good cap.json 1
 launch 4 run --model "tiny:E=32,K=16,H=512,L=256" --backend "$all" --tokens 1 --max-tokens 1 \
-    --check every --iters 30 --component pair --out single.json
+    --check every --iters 8 --component pair --out single.json
 expect_rc 0
 expect_good single.json 7
 

@@ -5,7 +5,7 @@
 
 # Cells that alternate in one launch, sized for 64 rows, and another top-k after that.
 launch 4 run --model "tiny:E=32,K=4,tiny:E=32,K=8" --backend "$slabs" --nodes-as 2 --tokens 8,64,1,64,8 --max-tokens 64 \
-    --dispatch-dtype bf16 --iters 3 --out sizes.json
+    --dispatch-dtype bf16 --component pair --iters 3 --out sizes.json
 expect_rc 0
 expect_good sizes.json 20
 expect sizes.json '[.cells[] | select(name == "mooncake" and .model.topk == 4) | .tokens.asked] == [8, 64, 1, 64, 8]'

@@ -3,11 +3,11 @@
 . "$(dirname "$0")/lib.sh"
 
 # Same seed: equal errors, so equal combined rows; unequal for another seed.
-launch 8 run "${base[@]}" --backend "$slabs" --dispatch-dtype bf16,fp8,mxfp8,mxfp4 --iters 3 --out formats.json
+launch 8 run "${base[@]}" --backend "$slabs" --dispatch-dtype bf16,fp8,mxfp8,mxfp4 --iters 2 --out formats.json
 expect_rc 0
 expect_good formats.json 8
 expect formats.json '[.cells[].choices.dispatch_dtype] | unique == ["bf16", "fp8", "mxfp4", "mxfp8"]'
-launch 8 run "${base[@]}" --backend "mpi,null" --dispatch-dtype bf16,fp8,mxfp8,mxfp4 --iters 2 --out other.json
+launch 8 run "${base[@]}" --backend "mpi,null" --component pair --dispatch-dtype bf16,fp8,mxfp8,mxfp4 --iters 2 --out other.json
 expect_rc 0
 expect_good other.json 8
 for format in bf16 fp8 mxfp8 mxfp4; do

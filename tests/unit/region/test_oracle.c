@@ -411,6 +411,25 @@ static void test_N01_swapped_rows(void **state)
     assert_int_equal(check.first_row, 2);
 }
 
+/* A few flips weigh more in a row of few values, and nothing else does. */
+static void test_P21_output_of_narrow_rows(void **state)
+{
+    static const struct {
+        uint32_t hidden;
+        double   limit;
+    } rows[] = {{64, 5.98e-3}, {128, 4.23e-3}, {256, 3e-3}, {512, 3e-3}, {7168, 3e-3}};
+    k3_model_t model = tiny;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        k3_cell_t cell;
+
+        model.hidden = rows[i].hidden;
+        cell = make_cell(&model, &complete, &w4a8, K3_FORMAT_FP8, 4, 4);
+        assert_true(fabs(k3_oracle_row_tolerance(&cell, K3_STAGE_OUTPUT) - rows[i].limit) < 1e-5);
+    }
+}
+
 /* A combine that goes by the selections of another row, as a table received in the dispatch would have it: that row
  * alone is wrong. */
 static void test_P06_table_of_another_row(void **state)
@@ -731,6 +750,7 @@ int main(void)
         cmocka_unit_test(test_one_element_of_each_stage),
         cmocka_unit_test(test_P21_the_wrong_payload),
         cmocka_unit_test(test_N01_swapped_rows),
+        cmocka_unit_test(test_P21_output_of_narrow_rows),
         cmocka_unit_test(test_P06_table_of_another_row),
         cmocka_unit_test(test_double_reduce),
         cmocka_unit_test(test_factors),
