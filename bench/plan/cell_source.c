@@ -80,6 +80,10 @@ static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, 
     routing.chosen = chosen;
     k3_routing_create(&routing, &cell->routing, err);
     k3_free(chosen);
+    /* A plan for no world asks for the rows of all ranks, several times. */
+    if (err->status == K3_OK && q->node_of == NULL && !q->expected) {
+        k3_routing_remember(cell->routing);
+    }
     if (err->status == K3_OK && cell->component == K3_COMPONENT_CONTROL &&
         k3_routing_steps(cell->routing) > 1) {
         return k3_fail(
@@ -130,8 +134,9 @@ static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
             K3_OK) {
         return err->status;
     }
-    /* The ranks of a DP group differ in what they send, so none stands for another. */
-    cell->expected = cell->expected && !(cell->profile->completion == K3_DONE_COUNTING &&
+    /* Where the first rank of a DP group tells what all of it sends, none stands for another. */
+    cell->expected = cell->expected && !(cell->profile->engine == K3_ENGINE_SLAB &&
+                                         cell->profile->completion == K3_DONE_COUNTING &&
                                          cell->layout.groups < cell->layout.tp);
     if (cell->expected) {
         expect_arriving(cell);
