@@ -203,6 +203,28 @@ k3_status_t k3_loads_plan(const k3_cell_t *cell, k3_loads_t *l, k3_error_t *err)
     return err->status;
 }
 
+k3_status_t k3_loads_and_work(const k3_cell_t *cell, k3_loads_t *l, k3_work_t *work,
+                              k3_error_t *err)
+{
+    filling_t f = {.cell = cell, .loads = l, .pairs_of = UINT32_MAX};
+
+    *l = (k3_loads_t){0};
+    if (cell->expected || k3_routing_steps(cell->routing) > 1) {
+        return k3_work_plan(cell, work, err) == K3_OK ? k3_loads_plan(cell, l, err) : err->status;
+    }
+    if (open_loads(cell, l, err) == K3_OK &&
+        k3_alloc("bytes of pairs", cell->layout.tp, sizeof(double), (void **)&f.pairs, err) ==
+            K3_OK &&
+        k3_work_plan_seen(cell, work, add_flow, &f, err) == K3_OK) {
+        count_experts(cell, l, err);
+    }
+    k3_free(f.pairs);
+    if (err->status != K3_OK) {
+        k3_loads_free(l);
+    }
+    return err->status;
+}
+
 void k3_loads_free(k3_loads_t *l)
 {
     for (int phase = 0; phase < K3_TRAFFIC_COUNT; phase++) {

@@ -32,6 +32,9 @@ typedef struct k3_loads {
 } k3_loads_t;
 
 k3_status_t k3_loads_plan(const k3_cell_t *cell, k3_loads_t *loads, k3_error_t *err);
+/* k3_work_plan and k3_loads_plan in one walk over the flows where every one is counted. */
+k3_status_t k3_loads_and_work(const k3_cell_t *cell, k3_loads_t *loads, k3_work_t *work,
+                              k3_error_t *err);
 void        k3_loads_free(k3_loads_t *loads);
 
 /* The ranks whose rows are drawn where counts are expected: number `i` of `count`. */

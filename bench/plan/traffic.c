@@ -100,6 +100,8 @@ typedef struct totals {
     uint64_t        *rank_rows;   /* [R] rows received, by the profile's copy rule */
     double           qp_sum, qp_max;
     uint64_t         qp_lanes;
+    k3_flow_visit_t  visit; /* NULL: nobody else looks at the flows */
+    void            *arg;
 } totals_t;
 
 static void add_flow(const k3_flow_t *flow, void *arg)
@@ -108,6 +110,9 @@ static void add_flow(const k3_flow_t *flow, void *arg)
     k3_traffic_sum_t *sum = &t->work->sum[flow->phase];
     bool              network = t->cell->node_of[flow->src] != t->cell->node_of[flow->dst];
 
+    if (t->visit != NULL) {
+        t->visit(flow, t->arg);
+    }
     sum->lanes++;
     sum->messages += flow->messages;
     sum->signals += flow->signals;
@@ -265,9 +270,10 @@ static k3_status_t sum_origins(totals_t *t, k3_error_t *err)
 }
 
 /* The step of the routing in force. */
-static k3_status_t plan_step(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
+static k3_status_t plan_step(const k3_cell_t *cell, k3_work_t *work, k3_flow_visit_t visit,
+                             void *arg, k3_error_t *err)
 {
-    totals_t t = {.cell = cell, .work = work};
+    totals_t t = {.cell = cell, .work = work, .visit = visit, .arg = arg};
 
     memset(work, 0, sizeof(*work));
     work->rows_global = cell->layout.rows_global;
@@ -357,7 +363,8 @@ static void finish_work(const k3_cell_t *cell, k3_work_t *work)
     work->imbalance_rank = work->has_imbalance_rank ? work->imbalance_rank : 0.0;
 }
 
-k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
+k3_status_t k3_work_plan_seen(const k3_cell_t *cell, k3_work_t *work, k3_flow_visit_t visit,
+                              void *arg, k3_error_t *err)
 {
     uint64_t  steps = k3_routing_steps(cell->routing);
     k3_work_t step;
@@ -365,7 +372,7 @@ k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err
     memset(work, 0, sizeof(*work));
     for (uint64_t s = 0; s < steps && err->status == K3_OK; s++) {
         k3_routing_select(cell->routing, s);
-        if (plan_step(cell, &step, err) == K3_OK) {
+        if (plan_step(cell, &step, visit, arg, err) == K3_OK) {
             add_step(work, &step);
         }
     }
@@ -375,4 +382,9 @@ k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err
         finish_work(cell, work);
     }
     return err->status;
+}
+
+k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
+{
+    return k3_work_plan_seen(cell, work, NULL, NULL, err);
 }
