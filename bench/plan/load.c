@@ -44,6 +44,7 @@ static void book(k3_load_t *load, const k3_flow_t *flow, k3_lane_class_t class)
     load->signals[class] += (double)flow->signals;
     load->payload[class] += (double)flow->payload;
     load->wire[class] += (double)flow->wire;
+    load->lanes[class] += 1;
     if (rings) {
         double posts = (double)flow->messages + (double)flow->signals;
 

@@ -16,6 +16,7 @@ typedef enum k3_lane_class {
 typedef struct k3_load {
     double messages[K3_CLASS_COUNT], signals[K3_CLASS_COUNT];
     double payload[K3_CLASS_COUNT], wire[K3_CLASS_COUNT];
+    double lanes[K3_CLASS_COUNT]; /* with a message or a signal */
     double doorbells;  /* where the profile documents none: one for each message and signal */
     double lane_posts; /* messages and signals of the busiest queue pair */
     double pair_wire;  /* the most that goes to one peer of the node by stores */
