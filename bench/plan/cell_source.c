@@ -5,6 +5,7 @@
 #include "bench/cell/gate.h"
 #include "bench/plan/buffers.h"
 #include "bench/plan/cell_internal.h"
+#include "bench/plan/load.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
