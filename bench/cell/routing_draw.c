@@ -17,9 +17,8 @@ typedef struct k3_taken {
 
 static void take(k3_taken_t *taken, uint32_t at, uint32_t place)
 {
-    for (uint32_t i = taken->count; i > at; i--) { /* a few: a call would take longer */
-        taken->place[i] = taken->place[i - 1];
-    }
+    memmove(&taken->place[at + 1], &taken->place[at],
+            (taken->count - at) * sizeof(taken->place[0]));
     taken->place[at] = place;
     taken->count++;
 }

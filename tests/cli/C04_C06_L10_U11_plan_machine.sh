@@ -70,7 +70,7 @@ expect_rc 0
 expect_text out '^  qps=N ' 'posting=everyN' '^    mask-at-send ' '^    lock ' '^    buffer '
 
 # Work that would take minutes is refused with the limit.
-single plan --model kimi-k3 --tp 8 --tokens 16777216
+single plan --model kimi-k3 --backend deepep:normal --tp 8 --tokens 16777216
 expect_refused 2 '16777216 rows' 'limit is 268435456'
 
 # Unknown machines and files.
