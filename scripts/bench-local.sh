@@ -56,8 +56,10 @@ measure() { # PLACE RANKS
 }
 
 one_round() { # PLACE
-    [ "$1" = memory ] || "$cluster" up 2 --rate "$1" --owner $$ 2>/dev/null
-    on "$1" 2 doctor --calibrate >out 2>&1 </dev/null || { cat out; exit 1; }
+    local pairs=2
+    # Two ranks a node: pairs inside of one are measured too.
+    [ "$1" = memory ] || { "$cluster" up 2 --rate "$1" --owner $$ 2>/dev/null; pairs=4; }
+    on "$1" $pairs doctor --calibrate >out 2>&1 </dev/null || { cat out; exit 1; }
     for count in $ranks; do
         measure "$1" "$count" >out 2>&1 </dev/null || { cat out; exit 1; }
     done

@@ -37,6 +37,7 @@ struct k3_routing {
     uint64_t       row_key;
     k3_draw_t      draw;
     int32_t       *trace;       /* [steps][rows][topk] */
+    int32_t       *drawn;       /* [rows][topk] of a generator, NULL: drawn when asked for */
     uint64_t       steps, step; /* the one in force */
     uint64_t       assignments;
 };
@@ -368,6 +369,7 @@ void k3_routing_destroy(k3_routing_t *routing)
     if (routing != NULL) {
         k3_draw_destroy(&routing->draw);
         k3_free(routing->trace);
+        k3_free(routing->drawn);
         k3_free(routing);
     }
 }
@@ -396,7 +398,7 @@ static void given_row(const k3_routing_t *r, uint64_t row, int32_t *ids)
     }
 }
 
-void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids)
+static void draw_row(const k3_routing_t *routing, uint64_t row, int32_t *ids)
 {
     uint64_t key = k3_key(routing->row_key, row);
 
@@ -417,6 +419,34 @@ void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids)
         given_row(routing, row, ids);
         break;
     }
+}
+
+void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids)
+{
+    if (routing->drawn != NULL && row < routing->rows) {
+        memcpy(ids, routing->drawn + row * routing->topk, routing->topk * sizeof(*ids));
+    } else {
+        draw_row(routing, row, ids);
+    }
+}
+
+void k3_routing_remember(k3_routing_t *routing)
+{
+    enum { BYTES_MOST = 64 << 20 };
+
+    uint64_t   count = k3_mul(routing->rows, routing->topk);
+    k3_error_t none = K3_ERROR_INIT;
+    int32_t   *drawn = NULL;
+
+    if (routing->trace != NULL || routing->drawn != NULL ||
+        k3_mul(count, sizeof(*drawn)) > BYTES_MOST ||
+        k3_alloc("routing", count, sizeof(*drawn), &drawn, &none) != K3_OK) {
+        return;
+    }
+    for (uint64_t row = 0; row < routing->rows; row++) {
+        draw_row(routing, row, drawn + row * routing->topk);
+    }
+    routing->drawn = drawn;
 }
 
 /* FNV-1a (Fowler, Noll, Vo), 64 bits, over a number's bytes in little-endian order. */

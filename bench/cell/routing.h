@@ -54,6 +54,10 @@ bool k3_routing_is_given(const k3_routing_t *routing);
  * asked for). Thread-safe, no allocation. */
 void k3_routing_row(const k3_routing_t *routing, uint64_t row, int32_t *ids);
 
+/* Draws the rows [0, rows) once for all, if their ids take at most 64 MiB: for a caller that asks for each of
+ * them many times. Without memory for them they are drawn as before. */
+void k3_routing_remember(k3_routing_t *routing);
+
 /* Every expert is equally likely. */
 bool k3_routing_is_uniform(const k3_routing_t *routing);
 

@@ -15,7 +15,8 @@ enum { SHORT = 512, LONG = 8192, LENGTHS = 2 };
 
 enum {
     HANDOVERS = 2000,
-    GROUP = 16,                /* rows of a sum, and rows that a store sends again and again */
+    GROUP = 16,                /* rows of a sum, and copies of a row */
+    BLOCK = 4,                 /* rows that are sent again and again */
     PASSES = 5,                /* over all kinds of rounds */
     ROUNDS = 2,                /* of a kind in a pass */
     SAMPLES = PASSES * ROUNDS, /* of which the median counts */
@@ -98,10 +99,18 @@ static void put(exchange_t *x, uint64_t i, const uint8_t *from, uint64_t to, uin
     k3_qps_put(x->qps, x->to, (unsigned)(i % LANES), from, to, length, length);
 }
 
+/* All copies of a row at once, as a dispatch sends them. */
 static void store(exchange_t *x, const slots_t *s)
 {
-    for (uint64_t i = 0; i < s->rows; i++) {
-        put(x, i, x->encoded + i % GROUP * s->length, slot(s, i), s->length);
+    k3_copy_t to[GROUP] = {{0}};
+
+    for (uint64_t i = 0; i + GROUP <= s->rows; i += GROUP) {
+        for (uint64_t k = 0; k < GROUP; k++) {
+            to[k] = (k3_copy_t){
+                .offset = slot(s, i + k), .peer = x->to, .qp = (unsigned)((i + k) % LANES)};
+        }
+        k3_qps_put_copies(x->qps, to, GROUP, x->encoded + i / GROUP % BLOCK * s->length, s->length,
+                          s->length);
     }
 }
 

@@ -26,21 +26,31 @@ typedef struct plan {
 
 /* --- one cell ---------------------------------------------------------------------------------- */
 
-static k3_status_t predict(const k3_cell_t *cell, const k3_machine_file_t *machine,
-                           const k3_memory_t *memory, json_t *object, k3_error_t *err)
+static json_t *plan_only(const k3_cell_t *cell, const k3_memory_t *memory, k3_error_t *err)
+{
+    k3_work_t work;
+
+    return k3_work_plan(cell, &work, err) == K3_OK ? k3_record_plan(cell, &work, memory) : NULL;
+}
+
+static json_t *plan_and_predict(const k3_cell_t *cell, const k3_machine_file_t *machine,
+                                const k3_memory_t *memory, k3_error_t *err)
 {
     k3_loads_t      loads;
+    k3_work_t       work;
     k3_prediction_t prediction;
+    json_t         *object;
 
-    if (k3_loads_plan(cell, &loads, err) != K3_OK) {
-        return err->status;
+    if (k3_loads_and_work(cell, &loads, &work, err) != K3_OK) {
+        return NULL;
     }
     k3_predict(cell, &loads, machine, &prediction);
     k3_loads_free(&loads);
+    object = k3_record_plan(cell, &work, memory);
     json_object_set_new(object, "prediction", k3_record_prediction(cell, machine, &prediction));
     json_object_set_new(json_object_get(object, "memory"), "device",
                         k3_record_device(cell, memory, machine));
-    return K3_OK;
+    return object;
 }
 
 static k3_status_t add_simulation(const k3_cell_t *cell, const k3_machine_file_t *machine,
@@ -58,22 +68,17 @@ k3_status_t k3_plan_one(const k3_cell_request_t *request, const k3_machine_file_
                         bool simulate, json_t **object_p, k3_error_t *err)
 {
     k3_cell_t   cell;
-    k3_work_t   work;
     k3_memory_t memory;
 
     *object_p = NULL;
     if (k3_cell_create(request, &cell, err) != K3_OK) {
         return err->status;
     }
-    if (k3_work_plan(&cell, &work, err) == K3_OK) {
-        k3_memory_largest(&cell, &memory);
-        *object_p = k3_record_plan(&cell, &work, &memory);
-        if (machine != NULL) {
-            predict(&cell, machine, &memory, *object_p, err);
-        }
-        if (simulate && err->status == K3_OK) {
-            add_simulation(&cell, machine, *object_p, err);
-        }
+    k3_memory_largest(&cell, &memory);
+    *object_p = machine != NULL ? plan_and_predict(&cell, machine, &memory, err)
+                                : plan_only(&cell, &memory, err);
+    if (simulate && err->status == K3_OK) {
+        add_simulation(&cell, machine, *object_p, err);
     }
     k3_cell_destroy(&cell);
     if (err->status != K3_OK) {

@@ -12,11 +12,14 @@ k3_status_t k3_plan_fit(const k3_cell_request_t *request, const k3_machine_file_
     k3_cell_request_t one = *request;
 
     for (one.dp = 1; one.dp <= request->tp && err->status == K3_OK; one.dp++) {
+        if (request->tp % one.dp != 0) {
+            continue;
+        }
         for (one.ep = 1; one.ep <= request->tp && err->status == K3_OK; one.ep++) {
             k3_error_t fault = K3_ERROR_INIT;
             json_t    *object = NULL;
 
-            if (request->tp % one.dp != 0 || request->tp % one.ep != 0) {
+            if (request->tp % one.ep != 0) {
                 continue;
             }
             if (k3_plan_one(&one, machine, false, &object, &fault) == K3_OK) {

@@ -5,6 +5,7 @@
 #include "bench/cell/gate.h"
 #include "bench/plan/buffers.h"
 #include "bench/plan/cell_internal.h"
+#include "bench/plan/load.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
@@ -80,6 +81,10 @@ static k3_status_t resolve_routing(const k3_cell_request_t *q, k3_cell_t *cell, 
     routing.chosen = chosen;
     k3_routing_create(&routing, &cell->routing, err);
     k3_free(chosen);
+    /* A plan for no world asks for the rows of all ranks, several times. */
+    if (err->status == K3_OK && q->node_of == NULL && !q->expected) {
+        k3_routing_remember(cell->routing);
+    }
     if (err->status == K3_OK && cell->component == K3_COMPONENT_CONTROL &&
         k3_routing_steps(cell->routing) > 1) {
         return k3_fail(
@@ -117,8 +122,29 @@ static void expect_arriving(k3_cell_t *cell)
     }
 }
 
+/* A plan for no world draws the rows of all ranks, or of those that stand for all: some 20 s at the limit. */
+#define PAIRS_MOST (UINT64_C(1) << 28)
+
+static k3_status_t check_drawn(const k3_cell_request_t *q, const k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_layout_t *l = &cell->layout;
+    uint64_t           origins = cell->expected ? k3_expected_origins(cell) : l->tp;
+    uint64_t           rows = l->rows_global / l->tp + 1;
+    uint64_t           pairs = k3_mul(k3_mul(rows, origins), cell->model.topk);
+
+    if (q->node_of != NULL || pairs <= PAIRS_MOST) {
+        return K3_OK;
+    }
+    return k3_fail(err, K3_ERR_UNSUPPORTED,
+                   "plan: %llu rows on each of %llu ranks with top-%u are %llu draws, the limit is "
+                   "%llu: fewer --tokens, times grow in proportion%s",
+                   (unsigned long long)rows - 1, (unsigned long long)origins, cell->model.topk,
+                   (unsigned long long)pairs, (unsigned long long)PAIRS_MOST,
+                   cell->expected ? "" : ", or --counting expected");
+}
+
 /* What packed buffers must hold: the most of any step, counted for all ranks in one pass over the rows. */
-static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
+static k3_status_t count_arriving(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
 {
     uint32_t  local = k3_layout_local_experts(&cell->layout, &cell->model), ep = cell->layout.ep;
     int32_t   ids[K3_TOPK_MAX];
@@ -130,13 +156,16 @@ static k3_status_t count_arriving(k3_cell_t *cell, k3_error_t *err)
             K3_OK) {
         return err->status;
     }
-    /* The ranks of a DP group differ in what they send, so none stands for another. */
-    cell->expected = cell->expected && !(cell->profile->completion == K3_DONE_COUNTING &&
+    /* Where the first rank of a DP group tells what all of it sends, none stands for another. */
+    cell->expected = cell->expected && !(cell->profile->engine == K3_ENGINE_SLAB &&
+                                         cell->profile->completion == K3_DONE_COUNTING &&
                                          cell->layout.groups < cell->layout.tp);
-    if (cell->expected) {
+    if (check_drawn(q, cell, err) == K3_OK && cell->expected) {
         expect_arriving(cell);
+    }
+    if (err->status != K3_OK || cell->expected) {
         k3_free(step);
-        return K3_OK;
+        return err->status;
     }
     for (uint64_t s = 0; s < k3_routing_steps(cell->routing); s++) {
         k3_routing_select(cell->routing, s);
@@ -163,7 +192,7 @@ k3_status_t k3_cell_resolve_source(const k3_cell_request_t *q, k3_cell_t *cell, 
     if (resolve_source(q, cell, err) != K3_OK || resolve_routing(q, cell, err) != K3_OK) {
         return err->status;
     }
-    return count_arriving(cell, err);
+    return count_arriving(q, cell, err);
 }
 
 /* --- in the key ------------------------------------------------------------------------------ */

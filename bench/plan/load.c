@@ -44,6 +44,7 @@ static void book(k3_load_t *load, const k3_flow_t *flow, k3_lane_class_t class)
     load->signals[class] += (double)flow->signals;
     load->payload[class] += (double)flow->payload;
     load->wire[class] += (double)flow->wire;
+    load->lanes[class] += 1;
     if (rings) {
         double posts = (double)flow->messages + (double)flow->signals;
 
@@ -195,6 +196,28 @@ k3_status_t k3_loads_plan(const k3_cell_t *cell, k3_loads_t *l, k3_error_t *err)
         } else {
             count_experts(cell, l, err);
         }
+    }
+    k3_free(f.pairs);
+    if (err->status != K3_OK) {
+        k3_loads_free(l);
+    }
+    return err->status;
+}
+
+k3_status_t k3_loads_and_work(const k3_cell_t *cell, k3_loads_t *l, k3_work_t *work,
+                              k3_error_t *err)
+{
+    filling_t f = {.cell = cell, .loads = l, .pairs_of = UINT32_MAX};
+
+    *l = (k3_loads_t){0};
+    if (cell->expected || k3_routing_steps(cell->routing) > 1) {
+        return k3_work_plan(cell, work, err) == K3_OK ? k3_loads_plan(cell, l, err) : err->status;
+    }
+    if (open_loads(cell, l, err) == K3_OK &&
+        k3_alloc("bytes of pairs", cell->layout.tp, sizeof(double), (void **)&f.pairs, err) ==
+            K3_OK &&
+        k3_work_plan_seen(cell, work, add_flow, &f, err) == K3_OK) {
+        count_experts(cell, l, err);
     }
     k3_free(f.pairs);
     if (err->status != K3_OK) {

@@ -16,6 +16,7 @@ typedef enum k3_lane_class {
 typedef struct k3_load {
     double messages[K3_CLASS_COUNT], signals[K3_CLASS_COUNT];
     double payload[K3_CLASS_COUNT], wire[K3_CLASS_COUNT];
+    double lanes[K3_CLASS_COUNT]; /* with a message or a signal */
     double doorbells;  /* where the profile documents none: one for each message and signal */
     double lane_posts; /* messages and signals of the busiest queue pair */
     double pair_wire;  /* the most that goes to one peer of the node by stores */
@@ -32,6 +33,9 @@ typedef struct k3_loads {
 } k3_loads_t;
 
 k3_status_t k3_loads_plan(const k3_cell_t *cell, k3_loads_t *loads, k3_error_t *err);
+/* k3_work_plan and k3_loads_plan in one walk over the flows where every one is counted. */
+k3_status_t k3_loads_and_work(const k3_cell_t *cell, k3_loads_t *loads, k3_work_t *work,
+                              k3_error_t *err);
 void        k3_loads_free(k3_loads_t *loads);
 
 /* The ranks whose rows are drawn where counts are expected: number `i` of `count`. */

@@ -83,6 +83,8 @@ static void add_load(k3_load_t *to, const k3_load_t *from)
         to->signals[c] += from->signals[c];
         to->payload[c] += from->payload[c];
         to->wire[c] += from->wire[c];
+        to->lanes[c] =
+            larger(to->lanes[c], from->lanes[c]); /* of notify and rows they are the same */
     }
     to->doorbells += from->doorbells;
     to->pair_wire += from->pair_wire;

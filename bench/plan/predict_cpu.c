@@ -131,26 +131,17 @@ static double kernel_us(const model_t *m, bool combine, const place_t *at, uint3
     return us;
 }
 
-/* Lanes of a rank to those of other nodes. */
-static double far_lanes(const model_t *m, uint32_t i)
-{
-    const k3_cell_t *cell = m->cell;
-    uint32_t         rank = k3_predict_rank(m, i), far = 0;
-
-    for (uint32_t peer = 0; peer < cell->layout.tp; peer++) {
-        far += cell->node_of[peer] != cell->node_of[rank];
-    }
-    return (double)far * cell->qps.active;
-}
-
 /* Each rank of a core is let in once to begin and once to see the last signal; where software carries puts
  * the phase ends with a flush of each lane and a barrier. */
-static double waits_us(const model_t *m, uint32_t i, const k3_predict_sides_t *s)
+static double waits_us(const model_t *m, const k3_predict_sides_t *s)
 {
     bool   far = s->out.wire[K3_CLASS_NETWORK] + s->in.wire[K3_CLASS_NETWORK] > 0;
-    double us =
-        far ? m->f[K3_FIG_FINISH_US] + far_lanes(m, i) * m->f[K3_FIG_FINISH_LANE_US] * m->crowd : 0;
+    double us = 0;
 
+    if (far) {
+        us = m->f[K3_FIG_FINISH_US] +
+             s->out.lanes[K3_CLASS_NETWORK] * m->f[K3_FIG_FINISH_LANE_US] * m->crowd;
+    }
     if (m->crowd > 1) {
         us += 2 * m->crowd * m->f[K3_FIG_SWITCH_US];
     }
@@ -163,7 +154,7 @@ void k3_predict_cpu_phase(const model_t *m, bool combine, uint32_t i, double ter
     place_t            at = {touched_mb(m, i), spread_kb(m, &s.out)};
 
     term[K3_TERM_FIXED] = m->f[K3_FIG_LAUNCH_US];
-    term[K3_TERM_LATENCY] = k3_predict_latency(m, combine, &s) + waits_us(m, i, &s);
+    term[K3_TERM_LATENCY] = k3_predict_latency(m, combine, &s) + waits_us(m, &s);
     term[K3_TERM_ISSUE] = issue_us(m, &s) * m->crowd;
     term[K3_TERM_SCALEUP] = moved_us(m, combine, &at, &s) * m->crowd;
     term[K3_TERM_MEMORY] = kernel_us(m, combine, &at, i, &s) * m->crowd;

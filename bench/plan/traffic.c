@@ -100,6 +100,8 @@ typedef struct totals {
     uint64_t        *rank_rows;   /* [R] rows received, by the profile's copy rule */
     double           qp_sum, qp_max;
     uint64_t         qp_lanes;
+    k3_flow_visit_t  visit; /* NULL: nobody else looks at the flows */
+    void            *arg;
 } totals_t;
 
 static void add_flow(const k3_flow_t *flow, void *arg)
@@ -108,6 +110,9 @@ static void add_flow(const k3_flow_t *flow, void *arg)
     k3_traffic_sum_t *sum = &t->work->sum[flow->phase];
     bool              network = t->cell->node_of[flow->src] != t->cell->node_of[flow->dst];
 
+    if (t->visit != NULL) {
+        t->visit(flow, t->arg);
+    }
     sum->lanes++;
     sum->messages += flow->messages;
     sum->signals += flow->signals;
@@ -134,15 +139,11 @@ static void add_flow(const k3_flow_t *flow, void *arg)
     }
 }
 
-/* Whether no selection before this one lies on the node of `owner`. */
-static bool is_first_on_node(const k3_cell_t *cell, const int32_t *ids, uint32_t k, uint32_t owner,
-                             uint32_t local)
+/* Whether a value stands among those before it. */
+static bool is_new(const int32_t *values, uint32_t k)
 {
-    uint32_t rank = owner * cell->layout.moe_tp;
-
     for (uint32_t j = 0; j < k; j++) {
-        if (ids[j] >= 0 &&
-            cell->node_of[(uint32_t)ids[j] / local * cell->layout.moe_tp] == cell->node_of[rank]) {
+        if (values[j] == values[k]) {
             return false;
         }
     }
@@ -157,30 +158,32 @@ static void add_rows(totals_t *t, uint32_t origin, uint32_t times)
     bool dedup = cell->profile->copy != K3_COPY_PER_EXPERT && cell->profile->copy != K3_COPY_PULL;
     uint32_t local = k3_layout_local_experts(&cell->layout, &cell->model);
     uint64_t first, count;
-    int32_t  ids[K3_TOPK_MAX];
 
     k3_cell_dispatched(cell, origin, &first, &count);
     t->work->rows_dispatched += count * times;
     for (uint64_t row = first; row < first + count; row++) {
+        int32_t  ids[K3_TOPK_MAX], owner[K3_TOPK_MAX], node[K3_TOPK_MAX];
+        uint32_t sent = 0;
+
         k3_routing_row(cell->routing, row, ids);
         for (uint32_t k = 0; k < cell->model.topk; k++) {
-            uint32_t owner, seen = 0;
+            bool new_rank;
 
             if (ids[k] < 0) {
                 continue;
             }
-            owner = (uint32_t)ids[k] / local;
-            for (uint32_t j = 0; j < k; j++) {
-                seen += ids[j] >= 0 && (uint32_t)ids[j] / local == owner;
-            }
-            t->work->assignments += times;
+            owner[sent] = ids[k] / (int32_t)local;
+            node[sent] = cell->node_of[(uint32_t)owner[sent] * cell->layout.moe_tp];
+            new_rank = is_new(owner, sent);
             t->expert_rows[ids[k]] += times;
-            t->work->dedup_rows += seen == 0 ? times : 0;
-            t->work->node_rows += is_first_on_node(cell, ids, k, owner, local) ? times : 0;
-            if (owner < cell->layout.tp && (!dedup || seen == 0)) {
-                t->rank_rows[owner] += times;
+            t->work->dedup_rows += new_rank ? times : 0;
+            t->work->node_rows += new_rank && is_new(node, sent) ? times : 0;
+            if ((uint32_t)owner[sent] < cell->layout.tp && (!dedup || new_rank)) {
+                t->rank_rows[owner[sent]] += times;
             }
+            sent++;
         }
+        t->work->assignments += (uint64_t)sent * times;
     }
 }
 
@@ -267,9 +270,10 @@ static k3_status_t sum_origins(totals_t *t, k3_error_t *err)
 }
 
 /* The step of the routing in force. */
-static k3_status_t plan_step(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
+static k3_status_t plan_step(const k3_cell_t *cell, k3_work_t *work, k3_flow_visit_t visit,
+                             void *arg, k3_error_t *err)
 {
-    totals_t t = {.cell = cell, .work = work};
+    totals_t t = {.cell = cell, .work = work, .visit = visit, .arg = arg};
 
     memset(work, 0, sizeof(*work));
     work->rows_global = cell->layout.rows_global;
@@ -359,7 +363,8 @@ static void finish_work(const k3_cell_t *cell, k3_work_t *work)
     work->imbalance_rank = work->has_imbalance_rank ? work->imbalance_rank : 0.0;
 }
 
-k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
+k3_status_t k3_work_plan_seen(const k3_cell_t *cell, k3_work_t *work, k3_flow_visit_t visit,
+                              void *arg, k3_error_t *err)
 {
     uint64_t  steps = k3_routing_steps(cell->routing);
     k3_work_t step;
@@ -367,7 +372,7 @@ k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err
     memset(work, 0, sizeof(*work));
     for (uint64_t s = 0; s < steps && err->status == K3_OK; s++) {
         k3_routing_select(cell->routing, s);
-        if (plan_step(cell, &step, err) == K3_OK) {
+        if (plan_step(cell, &step, visit, arg, err) == K3_OK) {
             add_step(work, &step);
         }
     }
@@ -377,4 +382,9 @@ k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err
         finish_work(cell, work);
     }
     return err->status;
+}
+
+k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err)
+{
+    return k3_work_plan_seen(cell, work, NULL, NULL, err);
 }

@@ -76,4 +76,9 @@ typedef struct k3_work {
 /* Streams over all origins. Of a routing with several steps: the means over them, counts rounded. */
 k3_status_t k3_work_plan(const k3_cell_t *cell, k3_work_t *work, k3_error_t *err);
 
+/* The same; `visit` sees every flow too, in the order of k3_traffic_origin over all origins, once for each step
+ * of the routing. */
+k3_status_t k3_work_plan_seen(const k3_cell_t *cell, k3_work_t *work, k3_flow_visit_t visit,
+                              void *arg, k3_error_t *err);
+
 #endif

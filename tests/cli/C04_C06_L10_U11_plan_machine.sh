@@ -60,6 +60,19 @@ expect_refused 2 'everyN or batch'
 single plan --what-if qps=3
 expect_refused 2 'machine NAME'
 
+# A rule that changes no time is said in one line; every rule has its line of help.
+single plan --machine h200 --model kimi-k3 --backend deepep:ll --tp 32 --tokens 64 --what-if qps=2
+expect_rc 0
+expect_text out '^no predicted time changes: qps=2$'
+check "no line of 0.0 %" grep -vq '+0\.0%' out
+single help what-if
+expect_rc 0
+expect_text out '^  qps=N ' 'posting=everyN' '^    mask-at-send ' '^    lock ' '^    buffer '
+
+# Work that would take minutes is refused with the limit.
+single plan --model kimi-k3 --backend deepep:normal --tp 8 --tokens 16777216
+expect_refused 2 '16777216 rows' 'limit is 268435456'
+
 # Unknown machines and files.
 single plan --machine h900
 expect_refused 2 'h900' 'h800' 'mi355x'
