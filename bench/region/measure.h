@@ -133,6 +133,7 @@ typedef struct k3_measurement {
     uint64_t          mask_count;
     k3_error_t        trapped;         /* a limit has stopped the cell: the rest was not measured */
     uint64_t          allocated_bytes; /* of the rank that holds most */
+    uint64_t          device_bytes;    /* likewise, of a device */
     uint64_t          timed_allocations; /* inside timed iterations; must be 0 */
     double            weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */

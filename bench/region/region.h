@@ -77,6 +77,7 @@ typedef struct k3_region {
     double     setup_queue_pairs_us;
     uint64_t   allocated_bytes; /* by this process when the region was ready, the block included;
                                  without the work space of the dense library */
+    uint64_t   device_bytes;    /* of the device's memory, by then */
     bool       stand_in;        /* the component's experts are y = x * factor */
     float     *factors;         /* [local experts] */
     unsigned   pairs;           /* dispatches of an iteration that are booked */
