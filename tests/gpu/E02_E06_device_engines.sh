@@ -14,7 +14,7 @@ rails=mori:v1,mori:v1ll,deepep_v2:hybrid,deepep:normal  # two hops
 lanes_fit='.cells[].qps | select(. != null) | .matches_plan and ([table | select(.lane == "p2p")] | length == 0)'
 
 # --- all of them on four ranks of two nodes, in their own formats; pplx needs groups ---------------------------------
-launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dp 2 --backend "mpi,pplx,$apart,$rails" --out four.json
+launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dp 2 --component pair --backend "mpi,pplx,$apart,$rails" --out four.json
 expect_rc 0
 expect_good four.json 10
 expect four.json "$lanes_fit"
@@ -34,7 +34,7 @@ expect plan.json '.cells[0].memory | .on_device_bytes > .expert_weights_bytes an
 
 # --- an empty rank, and records of any size ----------------------------------------------------------------------------
 launch 2 run "${small[@]}" --model "tiny:E=8,K=2,H=128,L=256,I=64,S=64" --dispatch-dtype fp8 --backend "mpi,mooncake,$apart" \
-    --tokens-skew one-empty --out any.json
+    --tokens 4 --component pair --tokens-skew one-empty --out any.json
 expect_rc 0
 expect_good any.json 6
 expect any.json "$lanes_fit"
@@ -46,8 +46,13 @@ expect some.json '.cells[] | if name == "null" then good else .status == "unsupp
 single run "${small[@]}" "${model[@]}" --backend mori:asyncll --combine-dtype fp8
 expect_refused 2 'its results are encoded by the processor \(--combine-dtype bf16\)'
 
-# --- quantised rows, many to a rank, over TCP; eight ranks; all formats ---------------------------------------------------------------------------------------------------------
+# --- the whole region; quantised rows, many to a rank, over TCP; eight ranks; all formats ---------------------------------------------------------------------------------------------------------
 long_tests || exit 0
+launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dp 2 --backend "mpi,pplx,$apart,$rails" --out region.json
+expect_rc 0
+expect_good region.json 10
+expect region.json "$lanes_fit"
+expect region.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
 UCX_TLS=tcp,self launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dispatch-dtype fp8 --component pair \
     --tokens 40 --backend "$rails" --out fp8.json
 expect_rc 0
