@@ -46,7 +46,7 @@ typedef struct k3_warmup {
     bool     steady;  /* else it ended at a limit */
 } k3_warmup_t;
 
-/* Headline with the accounts of the queue pairs against without. */
+/* Headline with the accounts of the queue pairs, or the events of a device, against without. */
 typedef struct k3_instrument {
     uint64_t on, off; /* iterations */
     bool     valid, has_range;
@@ -108,7 +108,8 @@ typedef struct k3_measurement {
     uint64_t          iterations;
     k3_phase_t        headline;
     k3_warmup_t       warmup;
-    k3_instrument_t   instrument;
+    k3_instrument_t   instrument; /* accounts */
+    k3_instrument_t   events;     /* both times without accounts, where there are some */
     k3_starts_t       starts;
     k3_trend_t        trend; /* of the headline */
     k3_idle_t         idle;

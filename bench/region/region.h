@@ -130,6 +130,10 @@ void k3_region_fill(k3_region_t *region, uint64_t payload);
 /* The values of the last iteration for the host; from a device they are copied. */
 void k3_region_look(k3_region_t *region, k3_region_view_t *view);
 
+/* Whether events of a device time its kernels, and switching that for the iterations to come. */
+bool k3_region_times_kernels(const k3_region_t *region);
+void k3_region_time_kernels(k3_region_t *region, bool on);
+
 /* One iteration, begun by all ranks together; afterwards region->spans holds its times. */
 k3_status_t k3_region_run(k3_region_t *region, uint64_t payload, k3_error_t *err);
 

@@ -34,9 +34,10 @@ expect plan.json '.cells[0].memory | .on_device_bytes > .expert_weights_bytes an
 
 # --- an empty rank, and records of any size ----------------------------------------------------------------------------
 launch 2 run "${small[@]}" --model "tiny:E=8,K=2,H=128,L=256,I=64,S=64" --dispatch-dtype fp8 --backend "mpi,mooncake,$apart" \
-    --tokens 4 --component pair --tokens-skew one-empty --out any.json
+    --tokens 4 --component pair --tokens-skew one-empty --iters 2 --out any.json
 expect_rc 0
 expect_good any.json 6
+expect any.json '.cells[].events.n_off == 1' # the cost of events
 expect any.json "$lanes_fit"
 
 # --- what stays refused, with its reason -------------------------------------------------------------------------------
@@ -46,7 +47,7 @@ expect some.json '.cells[] | if name == "null" then good else .status == "unsupp
 single run "${small[@]}" "${model[@]}" --backend mori:asyncll --combine-dtype fp8
 expect_refused 2 'its results are encoded by the processor \(--combine-dtype bf16\)'
 
-# --- the whole region; quantised rows, many to a rank, over TCP; eight ranks; all formats ---------------------------------------------------------------------------------------------------------
+# --- the whole region; quantised rows, many to a rank, over TCP; eight ranks; all formats --------------------------------------
 long_tests || exit 0
 launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dp 2 --backend "mpi,pplx,$apart,$rails" --out region.json
 expect_rc 0
