@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "bench/plan/buffers.h"
 #include "bench/plan/cell.h"
+#include "harness/base/arith.h"
 #include "harness/record/document.h"
 
 /* --- what is asked for --------------------------------------------------------------------------- */
@@ -108,6 +110,7 @@ k3_status_t k3_device_take(const k3_world_t *world, const k3_place_t *place, k3_
                        &plan->device, err) == K3_OK &&
         open_blas(plan, err) == K3_OK) {
         plan->device.mpi_reaches = plan->staged || k3_mpi_reaches(plan->wish.kind->memory);
+        plan->sharers = place->device.ranks;
         region->device = &plan->device;
         region->gpu = plan->accelerator->gpu;
         region->events = plan->events;
@@ -127,6 +130,29 @@ k3_status_t k3_device_check_transports(const k3_world_t *world, const k3_fabric_
                 "reads and writes in the host's memory)",
                 k3_fabric_version_loaded(), k3_memory_type_names[plan->wish.kind->memory],
                 world->host);
+    }
+    return k3_world_agree(world, err);
+}
+
+k3_status_t k3_device_check_memory(const k3_world_t *world, const k3_device_plan_t *plan,
+                                   const k3_cell_t *cell, k3_error_t *err)
+{
+    const k3_device_info_t *info = &plan->device.info;
+    k3_memory_t             own;
+    uint64_t                need;
+
+    if (plan->accelerator == NULL) {
+        return K3_OK;
+    }
+    k3_memory_plan(cell, (uint32_t)world->rank, &own);
+    need = k3_mul(own.device, (uint64_t)plan->sharers);
+    if (need > info->memory_bytes) {
+        k3_fail(err, K3_ERR_ENV,
+                "%s: needs %llu bytes of the device's memory a rank (and %llu of the host's), %llu "
+                "for the %d ranks on %s, which has %llu",
+                cell->profile->name, (unsigned long long)own.device, (unsigned long long)own.host,
+                (unsigned long long)need, plan->sharers, info->bus,
+                (unsigned long long)info->memory_bytes);
     }
     return k3_world_agree(world, err);
 }

@@ -13,8 +13,9 @@ typedef struct k3_device_plan {
     const k3_accelerator_t *accelerator; /* NULL: the processor */
     k3_device_wish_t        wish;
     bool                    staged, events;
-    k3_device_t             device; /* open: its kind is not NULL */
-    k3_blas_t              *blas;   /* NULL: dense layers by plain kernels */
+    k3_device_t             device;  /* open: its kind is not NULL */
+    int                     sharers; /* ranks that have it */
+    k3_blas_t              *blas;    /* NULL: dense layers by plain kernels */
     void                   *blas_work;
 } k3_device_plan_t;
 
@@ -30,6 +31,9 @@ k3_status_t k3_device_take(const k3_world_t *world, const k3_place_t *place, k3_
                            k3_region_options_t *region, k3_error_t *err);
 k3_status_t k3_device_check_transports(const k3_world_t *world, const k3_fabric_t *fabric,
                                        k3_device_plan_t *plan, k3_error_t *err);
+/* Before anything is allocated: the cell of all ranks that share the device against its memory. */
+k3_status_t k3_device_check_memory(const k3_world_t *world, const k3_device_plan_t *plan,
+                                   const k3_cell_t *cell, k3_error_t *err);
 void        k3_device_leave(k3_device_plan_t *plan);
 
 /* For the record: run.device, and topology.ranks[].accelerator. Null without a device. */

@@ -33,8 +33,9 @@ static k3_status_t check_memory(const k3_run_t *run, const k3_cell_t *cell, k3_e
                 "%s: needs %llu bytes a rank (%llu of slots and signals), %llu for the %u ranks of "
                 "host %s, which has "
                 "%llu available",
-                cell->profile->name, (unsigned long long)own.total, (unsigned long long)own.block,
-                (unsigned long long)need, ranks, run->world.host, (unsigned long long)available);
+                cell->profile->name, (unsigned long long)own.host,
+                (unsigned long long)(cell->on_device ? 0 : own.block), (unsigned long long)need,
+                ranks, run->world.host, (unsigned long long)available);
     }
     return k3_world_agree(&run->world, err);
 }
@@ -203,7 +204,8 @@ static k3_status_t measure_cell(k3_run_t *run, const k3_cell_t *cell, bool *refu
     }
     *refused = k3_region_check_limit(cell, &run->region, err) != K3_OK ||
                k3_region_check_device(cell, run->region.device, err) != K3_OK ||
-               check_memory(run, cell, err) != K3_OK;
+               check_memory(run, cell, err) != K3_OK ||
+               k3_device_check_memory(&run->world, &run->device, cell, err) != K3_OK;
     if (!*refused) {
         k3_watchdog_hold(true); /* planning can take long and waits for nobody */
         k3_work_plan(cell, &work, err);

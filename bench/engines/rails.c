@@ -29,18 +29,22 @@ static void rails_destroy(void *engine)
 {
     rails_engine_t *e = engine;
     void *const     memory[] = {
-            e->list,        e->listed,     e->slot_chunk,   e->slot_next,   e->flag_next,
-            e->route_count, e->route_back, e->notify_rows,  e->notify_sums, e->notify_wants,
-            e->passed,      e->got,        e->got_next,     e->forwarded,   e->from,
-            e->record,      e->copied,     e->expert_begin, e->expert_fill, e->values,
-            e->scales,      e->out,        e->pair_out,     e->results,     e->partial,
-            e->decoded,     e->decode_row, e->sum_row,      e->seen,        e->row,
-            e->pair,        e->where,      e->node_mark,    e->index_mark,  e->wait_qp,
+            e->list,        e->listed,       e->slot_chunk,  e->slot_next,   e->flag_next,
+            e->route_count, e->route_back,   e->notify_rows, e->notify_sums, e->notify_wants,
+            e->passed,      e->got,          e->got_next,    e->forwarded,   e->from,
+            e->record,      e->expert_begin, e->expert_fill, e->values,      e->scales,
+            e->out,         e->pair_out,     e->decoded,     e->decode_row,  e->sum_row,
+            e->seen,        e->row,          e->pair,        e->where,       e->node_mark,
+            e->index_mark,  e->wait_qp,
     };
 
     for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
         k3_free(memory[i]);
     }
+    k3_compute_free(e->env.compute, e->copied);
+    k3_compute_free(e->env.compute, e->results);
+    k3_compute_free(e->env.compute, e->partial);
+    k3_rails_meta_destroy(e);
     if (e->qps != NULL) {
         k3_qps_destroy(e->qps);
     }
@@ -119,12 +123,12 @@ static k3_status_t alloc_forwarder(rails_engine_t *e, k3_error_t *err)
 static k3_status_t alloc_receiver(rails_engine_t *e, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
+    k3_compute_t     *c = e->env.compute;
     uint64_t          pairs = k3_rows_arriving(e->env.cell, e->rank);
     uint64_t          width = e->env.cell->model.latent;
     const table_t     tables[] = {
             {"records of forwarders", (uint64_t)r->per_node + 1, sizeof(uint64_t), &e->from},
             {"records", pairs, sizeof(void *), &e->record},
-            {"records copied out", r->copies_out ? pairs : 0, r->record, &e->copied},
             {"expert ranges", (uint64_t)r->local + 1, sizeof(uint64_t), &e->expert_begin},
             {"expert ranges", r->local, sizeof(uint64_t), &e->expert_fill},
             {"row pointers", pairs, sizeof(void *), &e->values},
@@ -133,13 +137,17 @@ static k3_status_t alloc_receiver(rails_engine_t *e, k3_error_t *err)
             {"row pointers", pairs, sizeof(void *), &e->pair_out},
             {"rows of records", pairs, sizeof(rails_row_t), &e->row},
             {"pairs of records", pairs, sizeof(rails_pair_t), &e->pair},
-            {"expert results", pairs, width * 2, &e->results},
-            {"sums of results", pairs, r->result, &e->partial},
     };
 
     e->rows_cap = pairs;
     e->pairs_cap = pairs;
-    return alloc_all(tables, COUNT(tables), err);
+    if (alloc_all(tables, COUNT(tables), err) != K3_OK ||
+        k3_compute_alloc(c, "records copied out", r->copies_out ? pairs : 0, r->record, false,
+                         &e->copied, err) != K3_OK ||
+        k3_compute_alloc(c, "expert results", pairs, width * 2, false, &e->results, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_compute_alloc(c, "sums of results", pairs, r->result, true, &e->partial, err);
 }
 
 /* Rows are named by 32 bits: rank * M + row. */
@@ -163,9 +171,22 @@ static void find_experts(rails_engine_t *e)
     }
 }
 
+/* On a device signals and counts have a block of their own. */
+static void part_words(rails_engine_t *e, uint64_t *bytes, uint64_t *rows_bytes)
+{
+    *bytes = e->rails.bytes;
+    *rows_bytes = 0;
+    if (k3_rails_on_device(e)) {
+        *rows_bytes = *bytes;
+        *bytes = e->rings != NULL ? k3_rings_part_words(&e->rings->plan)
+                                  : k3_rails_part_words(e->env.cell, &e->rails);
+    }
+}
+
 static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
 {
     rails_engine_t *e = NULL;
+    uint64_t        bytes = 0, rows_bytes = 0;
 
     if (k3_alloc("two-hop engine", 1, sizeof(*e), &e, err) == K3_OK) {
         e->env = *env;
@@ -180,9 +201,12 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
         if (err->status == K3_OK && env->cell->profile->rings != NULL) {
             k3_rings_create(e, err);
         }
+        if (err->status == K3_OK && k3_rails_meta_create(e, err) == K3_OK) {
+            part_words(e, &bytes, &rows_bytes);
+        }
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        k3_engine_queue_pairs(env, e->rails.bytes, 0, &e->qps, err);
+        k3_engine_queue_pairs(env, bytes, rows_bytes, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {
@@ -191,7 +215,8 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
         return err->status;
     }
     find_experts(e);
-    e->block = k3_qps_memory(e->qps);
+    e->block = k3_qps_rows(e->qps);
+    e->words = k3_qps_memory(e->qps);
     if (e->rings == NULL) {
         e->returned = e->block + e->rails.returned;
         e->records = e->block + e->rails.send;
@@ -207,6 +232,15 @@ void k3_rails_put(rails_engine_t *e, uint32_t peer, uint32_t qp, const void *loc
                   uint64_t bytes, uint64_t payload)
 {
     k3_qps_put(e->qps, (int)peer, qp, local, offset, bytes, payload);
+    if (e->env.cell->profile->doorbell_every == 1) {
+        k3_qps_doorbell(e->qps, (int)peer, qp);
+    }
+}
+
+void k3_rails_put_words(rails_engine_t *e, uint32_t peer, uint32_t qp, const void *local,
+                        uint64_t offset, uint64_t bytes)
+{
+    k3_qps_put_words(e->qps, (int)peer, qp, local, offset, bytes);
     if (e->env.cell->profile->doorbell_every == 1) {
         k3_qps_doorbell(e->qps, (int)peer, qp);
     }
@@ -254,10 +288,10 @@ void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t 
 
 uint64_t k3_rails_take(rails_engine_t *e, uint64_t offset)
 {
-    uint64_t word = k3_signal_read64(e->block + offset);
+    uint64_t word = k3_signal_read64(e->words + offset);
 
     if (word != 0) {
-        k3_signal_clear64(e->block + offset);
+        k3_signal_clear64(e->words + offset);
     }
     return word;
 }
@@ -303,57 +337,7 @@ k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_
     return err->status;
 }
 
-/* --- records --------------------------------------------------------------------------------- */
-
-float k3_rails_weight(const rails_engine_t *e, const uint8_t *record, uint32_t k)
-{
-    const k3_rails_t *r = &e->rails;
-    float             weight;
-
-    memcpy(&weight,
-           record + r->meta_at + r->name_bytes + (size_t)r->topk * r->id_bytes + k * sizeof(weight),
-           sizeof(weight));
-    return weight;
-}
-
-k3_status_t k3_rails_name(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
-                          k3_error_t *err)
-{
-    const k3_rails_t *r = &e->rails;
-    uint32_t          name;
-
-    memcpy(&name, record + r->meta_at, sizeof(name));
-    *row = (rails_row_t){.source = (uint32_t)(name / r->m), .row = (uint32_t)(name % r->m)};
-    if (row->source >= r->ranks) {
-        return k3_fail(err, K3_ERR_CHECK, "a record names row %u, there are %llu", name,
-                       (unsigned long long)(r->ranks * r->m));
-    }
-    return K3_OK;
-}
-
-k3_status_t k3_rails_refuse(const rails_engine_t *e, const rails_row_t *row, int32_t id,
-                            k3_error_t *err)
-{
-    return k3_fail(err, K3_ERR_CHECK, "row %u of rank %u names expert %d of %u", row->row,
-                   row->source, id, e->rails.experts);
-}
-
-k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
-                          int32_t *ids, k3_error_t *err)
-{
-    const k3_rails_t *r = &e->rails;
-
-    if (k3_rails_name(e, record, row, err) != K3_OK) {
-        return err->status;
-    }
-    for (uint32_t k = 0; k < r->topk; k++) {
-        ids[k] = k3_rails_id(r, record, k);
-        if (ids[k] < -1 || ids[k] >= (int32_t)r->experts) {
-            return k3_rails_refuse(e, row, ids[k], err);
-        }
-    }
-    return K3_OK;
-}
+/* --- rows of the node ---------------------------------------------------------------------- */
 
 uint32_t k3_rails_mark(rails_engine_t *e)
 {
@@ -400,8 +384,11 @@ static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_
     }
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
     k3_rails_list_rows(e, rows);
-    k3_rails_quantize(e, rows);
+    k3_rails_quantize(e, rows, err);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
+    if (err->status != K3_OK) {
+        return err->status;
+    }
 
     if (e->env.cell->profile->notify) {
         k3_span_begin(spans, K3_PHASE_NOTIFY);
@@ -417,6 +404,7 @@ static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_
         k3_rails_send(e, rows->count);
         k3_rails_forward_own(e, err);
     }
+    e->env.compute->ops->copies_done(e->env.compute);
     k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
@@ -438,6 +426,20 @@ static k3_status_t rails_settle(void *engine, k3_error_t *err)
     return k3_qps_bank_end(((rails_engine_t *)engine)->qps, err);
 }
 
+static const char *rails_refuses_device(const k3_cell_t *cell)
+{
+    if (cell->combine_format != K3_FORMAT_BF16) {
+        return "its results are encoded by the processor (--combine-dtype bf16)";
+    }
+    if (k3_profile_combine_record(cell->profile, cell->combine_format, cell->model.latent,
+                                  cell->model.topk) %
+            16 !=
+        0) {
+        return "its results are no multiples of 16 bytes (K a multiple of 2)";
+    }
+    return NULL;
+}
+
 const k3_engine_ops_t k3_engine_rails = {
     .version = K3_ENGINE_VERSION,
     .name = "rails",
@@ -448,4 +450,5 @@ const k3_engine_ops_t k3_engine_rails = {
     .combine = k3_rails_combine,
     .settle = rails_settle,
     .qps = rails_qps,
+    .refuses_device = rails_refuses_device,
 };

@@ -56,7 +56,7 @@ static void return_rows(rails_engine_t *e, uint32_t to)
 /* With tails the word counts the rows; they are as many as this rank forwarded. */
 static bool poll_results(rails_engine_t *e, uint32_t index, k3_error_t *err)
 {
-    uint8_t *word = e->block + e->rails.results + (uint64_t)index * 8;
+    uint8_t *word = e->words + e->rails.results + (uint64_t)index * 8;
     uint64_t want = e->env.cell->profile->local_tail_rows > 0 ? e->forwarded[index] : 1;
     uint64_t value = k3_signal_read64(word);
 
@@ -83,13 +83,37 @@ static void sum_of_node(rails_engine_t *e, uint32_t node, uint64_t slot, uint8_t
     for (uint32_t i = 0; i < passed->parts; i++) {
         parts[i] = e->block + r->arrive + ((node * r->m + passed->row) * r->parts + i) * r->result;
     }
-    k3_rails_sum(e, parts, passed->parts, e->sum_row);
-    k3_rails_encode(e, e->sum_row, out);
+    k3_rails_sum_to_send(e, parts, passed->parts, out);
 }
 
 static uint8_t *staging(const rails_engine_t *e, uint32_t node, uint64_t slot)
 {
     return e->block + e->rails.staging + (node * e->rails.slots + slot) * e->rails.result;
+}
+
+/* The sums of rows in neighbouring slots, to where they leave from. */
+static void sum_slots(rails_engine_t *e, uint32_t node, uint64_t slot, uint32_t rows)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        sum_of_node(e, node, slot + i, staging(e, node, slot + i));
+    }
+}
+
+/* On a device the sums for the other nodes are made together, in front of the first that is sent. */
+static k3_status_t sum_on_device(rails_engine_t *e, k3_error_t *err)
+{
+    const k3_rails_t *r = &e->rails;
+    uint64_t          each = r->chunk > 0 ? r->chunk : r->channel_slots;
+    uint32_t          lanes = r->chunk > 0 ? r->chunks : r->channels;
+
+    for (uint32_t node = 0; node < r->nodes; node++) {
+        uint32_t used = r->chunk > 0 ? e->got_next[node] : r->channels;
+
+        for (uint32_t c = 0; c < used && node != e->node; c++) {
+            sum_slots(e, node, c * each, e->got[(uint64_t)node * lanes + c]);
+        }
+    }
+    return k3_rails_summed(e, err);
 }
 
 static void return_own(rails_engine_t *e)
@@ -116,8 +140,8 @@ static void return_chunks(rails_engine_t *e, uint32_t node)
         uint64_t slot = (uint64_t)c * r->chunk;
         uint32_t rows = e->got[(uint64_t)node * r->chunks + c];
 
-        for (uint32_t i = 0; i < rows; i++) {
-            sum_of_node(e, node, slot + i, staging(e, node, slot + i));
+        if (!k3_rails_on_device(e)) {
+            sum_slots(e, node, slot, rows);
         }
         k3_rails_put(e, peer, c % r->qps, staging(e, node, slot),
                      r->returned + k3_rails_back_at(r, e->node, slot, 0, 0) * r->result,
@@ -141,7 +165,9 @@ static void return_channels(rails_engine_t *e, uint32_t node)
             uint64_t              slot = c * r->channel_slots + i;
             const rails_passed_t *passed = &e->passed[node * r->slots + slot];
 
-            sum_of_node(e, node, slot, staging(e, node, slot));
+            if (!k3_rails_on_device(e)) {
+                sum_slots(e, node, slot, 1);
+            }
             k3_rails_put(e, peer, qp, staging(e, node, slot),
                          r->returned +
                              k3_rails_back_at(r, e->node, slot, passed->position, passed->row) *
@@ -153,8 +179,11 @@ static void return_channels(rails_engine_t *e, uint32_t node)
     }
 }
 
-static void return_sums(rails_engine_t *e)
+static k3_status_t return_sums(rails_engine_t *e, k3_error_t *err)
 {
+    if (k3_rails_on_device(e) && sum_on_device(e, err) != K3_OK) {
+        return err->status;
+    }
     for (uint32_t step = 1; step < e->rails.nodes; step++) {
         uint32_t node = (e->node + step) % e->rails.nodes;
 
@@ -166,6 +195,7 @@ static void return_sums(rails_engine_t *e)
         k3_watchdog_alive();
     }
     return_own(e);
+    return k3_rails_summed(e, err);
 }
 
 /* --- at the origin --------------------------------------------------------------------------- */
@@ -175,7 +205,7 @@ static bool poll_closing(rails_engine_t *e, uint32_t node, k3_error_t *err)
     const k3_rails_t *r = &e->rails;
     uint32_t          words = r->chunk > 0 ? 1 : r->channels;
     uint64_t          want = r->chunk > 0 ? r->qps : UINT64_C(1) << 32;
-    uint8_t          *word = e->block + r->closing + (uint64_t)node * words * 8;
+    uint8_t          *word = e->words + r->closing + (uint64_t)node * words * 8;
 
     (void)err;
     for (uint32_t i = 0; i < words; i++) {
@@ -203,6 +233,7 @@ void k3_rails_sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t 
         }
         k3_rails_sum(e, parts, e->route_count[i], combined + i * width);
     }
+    k3_rails_start_sums(e);
 }
 
 k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *combined,
@@ -216,19 +247,22 @@ k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
     }
     k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
-    if (e->env.cell->profile->local_barrier) {
+    k3_rails_partials(e, err);
+    if (e->env.cell->profile->local_barrier && err->status == K3_OK) {
         local_barrier(e, err);
     }
     for (uint32_t step = 0; step < e->rails.per_node && err->status == K3_OK; step++) {
         return_rows(e, (e->index + step) % e->rails.per_node);
     }
+    e->env.compute->ops->copies_done(e->env.compute);
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
     if (err->status == K3_OK && k3_rails_wait(e, "results of the node", K3_TRAFFIC_COMBINE, false,
                                               poll_results, err) == K3_OK) {
-        return_sums(e);
-        k3_rails_wait(e, "sums of nodes", K3_TRAFFIC_COMBINE, true, poll_closing, err);
+        if (return_sums(e, err) == K3_OK) {
+            k3_rails_wait(e, "sums of nodes", K3_TRAFFIC_COMBINE, true, poll_closing, err);
+        }
     }
     k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);
@@ -238,5 +272,5 @@ k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
         k3_rails_sum_over_nodes(e, rows, combined);
     }
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
-    return err->status;
+    return err->status == K3_OK ? k3_rails_summed(e, err) : err->status;
 }

@@ -6,6 +6,8 @@
  *   rails_forward.c  the forwarder: rows of its rail to the ranks of its node
  *   rails_expert.c   the receiver: rows by expert, weighted sums of the own experts
  *   rails_combine.c  the way back: sums of a node, sums over nodes
+ *   rails_meta.c     metadata of records, where the host can read and write them
+ *   rails_sums.c     sums of results: one at a time, on a device many together
  *   rails_rings*.c   the same two hops over rings whose slots are used again */
 #ifndef K3_ENGINES_RAILS_ENGINE_H
 #define K3_ENGINES_RAILS_ENGINE_H
@@ -57,9 +59,10 @@ typedef struct rails_engine {
     k3_engine_env_t env;
     k3_rails_t      rails;
     k3_qps_t       *qps;
-    uint8_t        *block;
-    uint32_t        rank, node, index; /* index among the ranks of the node */
-    bool soft; /* some rank has lanes that need their peers' progress: k3_engine_finish_span */
+    uint8_t        *block; /* of rows: memory of the compute */
+    uint8_t *words; /* of signals and counts, the host's: the same block where rows are too */
+    uint32_t rank, node, index; /* index among the ranks of the node */
+    bool     soft; /* some rank has lanes that need their peers' progress: k3_engine_finish_span */
 
     /* as origin */
     rails_where_t *where;      /* [E] */
@@ -102,6 +105,16 @@ typedef struct rails_engine {
     uint16_t       *results;          /* [pairs_cap][W] */
     uint8_t        *partial;          /* [rows_cap] sums over the own experts, as sent */
 
+    /* on a device: metadata of own rows and of those that are looked at, and sums to be started */
+    uint64_t         meta_bytes, meta_cap;
+    uint8_t         *own_meta; /* [M] */
+    uint8_t         *meta;     /* [meta_cap] */
+    uint8_t        **meta_at;  /* [meta_cap] */
+    const uint16_t **sum_part; /* [K3_RAILS_SUMS][K] */
+    float           *sum_weight;
+    uint16_t       **sum_out; /* [K3_RAILS_SUMS] */
+    uint32_t         sums;
+
     /* sums in a format other than bf16 */
     uint16_t *decoded; /* [min(K, max(n, N))][W] */
     float    *decode_row;
@@ -115,6 +128,13 @@ typedef struct rails_engine {
     const char *waiting_for;
 } rails_engine_t;
 
+enum { K3_RAILS_SUMS = 1024 }; /* that a device starts together */
+
+static inline bool k3_rails_on_device(const rails_engine_t *e)
+{
+    return e->env.compute->device != NULL;
+}
+
 /* --- rails.c --------------------------------------------------------------------------------- */
 
 static inline uint32_t k3_rails_local_rank(const rails_engine_t *e, uint32_t index)
@@ -127,9 +147,11 @@ static inline uint32_t k3_rails_peer(const rails_engine_t *e, uint32_t node)
     return e->env.cell->rank_at[node * e->rails.per_node + e->index];
 }
 
-/* Posts with the profile's doorbells. */
+/* Posts with the profile's doorbells; `words`: counts and metadata, to where signals lie. */
 void k3_rails_put(rails_engine_t *e, uint32_t peer, uint32_t qp, const void *local, uint64_t offset,
                   uint64_t bytes, uint64_t payload);
+void k3_rails_put_words(rails_engine_t *e, uint32_t peer, uint32_t qp, const void *local,
+                        uint64_t offset, uint64_t bytes);
 void k3_rails_signal(rails_engine_t *e, uint32_t peer, uint32_t qp, uint64_t offset,
                      uint64_t value);
 
@@ -145,21 +167,35 @@ k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_
 void k3_rails_note_wait(rails_engine_t *e, k3_traffic_phase_t traffic, uint32_t source,
                         uint64_t begin);
 
-/* Reads and checks a record's metadata: whose row it is; and `ids` of K experts. */
-k3_status_t k3_rails_name(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+void k3_rails_here(rails_engine_t *e, const int32_t *ids, rails_here_t *here);
+
+/* --- rails_meta.c ---------------------------------------------------------------------------- */
+
+k3_status_t k3_rails_meta_create(rails_engine_t *e, k3_error_t *err);
+void        k3_rails_meta_destroy(rails_engine_t *e);
+
+/* Metadata of n neighbouring records where the host can read them, `stride` apart; until the next call. */
+const uint8_t *k3_rails_read(rails_engine_t *e, uint8_t *records, uint64_t n, uint64_t *stride);
+/* Likewise of an own row. */
+const uint8_t *k3_rails_own(const rails_engine_t *e, uint32_t row);
+/* An own row's values, scales and metadata; all its copies are sent from there. */
+k3_status_t k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
+
+/* Reads and checks metadata: whose row it is; and `ids` of K experts. */
+k3_status_t k3_rails_name(const rails_engine_t *e, const uint8_t *meta, rails_row_t *row,
                           k3_error_t *err);
-k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *meta, rails_row_t *row,
                           int32_t *ids, k3_error_t *err);
-float       k3_rails_weight(const rails_engine_t *e, const uint8_t *record, uint32_t k);
+float       k3_rails_weight(const rails_engine_t *e, const uint8_t *meta, uint32_t k);
 k3_status_t k3_rails_refuse(const rails_engine_t *e, const rails_row_t *row, int32_t id,
                             k3_error_t *err);
 
 /* The low half of an id, not checked; little endian. */
-static inline int32_t k3_rails_id(const k3_rails_t *r, const uint8_t *record, uint32_t k)
+static inline int32_t k3_rails_id(const k3_rails_t *r, const uint8_t *meta, uint32_t k)
 {
     int32_t id;
 
-    memcpy(&id, record + r->meta_at + r->name_bytes + (size_t)k * r->id_bytes, sizeof(id));
+    memcpy(&id, meta + r->name_bytes + (size_t)k * r->id_bytes, sizeof(id));
     return id;
 }
 
@@ -167,26 +203,23 @@ static inline int32_t k3_rails_id(const k3_rails_t *r, const uint8_t *record, ui
  * rows. */
 uint32_t k3_rails_mark(rails_engine_t *e);
 
-/* The next record will be read: its metadata are fetched meanwhile. */
-static inline void k3_rails_expect(const rails_engine_t *e, const uint8_t *record)
+/* The next metadata will be read: they are fetched meanwhile. */
+static inline void k3_rails_expect(const rails_engine_t *e, const uint8_t *meta)
 {
-    const uint8_t *meta = record + e->rails.meta_at;
-    uint64_t       bytes = e->rails.record - e->rails.meta_at;
+    uint64_t bytes = e->rails.record - e->rails.meta_at;
 
     for (uint64_t at = 0; at < bytes + 64; at += 64) {
         __builtin_prefetch(meta + at);
     }
 }
 
-void k3_rails_here(rails_engine_t *e, const int32_t *ids, rails_here_t *here);
-
 /* A record that arrived joins those of this iteration, its pairs those of the records before. */
-k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, k3_error_t *err);
+k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, const uint8_t *meta,
+                              k3_error_t *err);
 
 /* --- the other files ------------------------------------------------------------------------- */
 
 void        k3_rails_list_rows(rails_engine_t *e, const k3_rows_t *rows);
-void        k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows);
 k3_status_t k3_rails_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
 void        k3_rails_send(rails_engine_t *e, uint64_t rows);
 
@@ -196,9 +229,6 @@ k3_status_t k3_rails_forward(rails_engine_t *e, k3_error_t *err);
 /* Waits for the forwarders of the node and sorts out what they brought. */
 k3_status_t k3_rails_receive(rails_engine_t *e, k3_error_t *err);
 void        k3_rails_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *work);
-/* The weighted sum of record i over the own experts, as it is sent. */
-const void *k3_rails_partial(rails_engine_t *e, uint64_t i);
-
 /* Rows by expert, when all have arrived. */
 k3_status_t k3_rails_sort(rails_engine_t *e, k3_error_t *err);
 void        k3_rails_sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined);
@@ -206,9 +236,19 @@ void        k3_rails_sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, ui
 k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *combined,
                              k3_error_t *err);
 
-/* out = bf16 of the sum of `count` results as they were sent, at most K3_TOPK_MAX, in order. */
+/* --- rails_sums.c ---------------------------------------------------------------------------- */
+
+/* On a device the weighted sums of all records are made here, in front of the first that is sent. */
+k3_status_t k3_rails_partials(rails_engine_t *e, k3_error_t *err);
+/* The weighted sum of record i over the own experts, as it is sent. */
+const void *k3_rails_partial(rails_engine_t *e, uint64_t i);
+
+/* The sum of `count` results as they were sent, at most K3_TOPK_MAX, in order: as bf16, or as it is sent. On a
+ * device it is there when k3_rails_summed returns. */
 void k3_rails_sum(rails_engine_t *e, const uint8_t *const *results, uint32_t count, uint16_t *out);
-/* bf16 values to a result as it is sent. */
-void k3_rails_encode(const rails_engine_t *e, const uint16_t *row, uint8_t *out);
+void k3_rails_sum_to_send(rails_engine_t *e, const uint8_t *const *results, uint32_t count,
+                          uint8_t *out);
+k3_status_t k3_rails_summed(rails_engine_t *e, k3_error_t *err);
+void        k3_rails_start_sums(rails_engine_t *e); /* those listed so far */
 
 #endif

@@ -1,5 +1,4 @@
-/* The receiver's part: what the forwarders of the node brought, grouped by expert, and the weighted sum
- * of each row over the experts that this rank holds. */
+/* The receiver's part: what the forwarders of the node brought, grouped by expert. */
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
@@ -23,7 +22,7 @@ static bool poll_forwarder(rails_engine_t *e, uint32_t index, k3_error_t *err)
     return true;
 }
 
-static k3_status_t add_pair(rails_engine_t *e, const uint8_t *record, uint32_t k, int32_t id,
+static k3_status_t add_pair(rails_engine_t *e, const uint8_t *meta, uint32_t k, int32_t id,
                             k3_error_t *err)
 {
     if (e->got_count[1] == e->pairs_cap) {
@@ -31,13 +30,13 @@ static k3_status_t add_pair(rails_engine_t *e, const uint8_t *record, uint32_t k
                        (unsigned long long)e->pairs_cap);
     }
     e->pair[e->got_count[1]++] =
-        (rails_pair_t){(uint32_t)id - e->rank * e->rails.local, k3_rails_weight(e, record, k)};
+        (rails_pair_t){(uint32_t)id - e->rank * e->rails.local, k3_rails_weight(e, meta, k)};
     return K3_OK;
 }
 
 /* One look at the selections of a record: those of this rank's experts, and how many ranks of the node in front
  * of this one have some. */
-static k3_status_t take_selections(rails_engine_t *e, const uint8_t *record, rails_row_t *row,
+static k3_status_t take_selections(rails_engine_t *e, const uint8_t *meta, rails_row_t *row,
                                    k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
@@ -45,7 +44,7 @@ static k3_status_t take_selections(rails_engine_t *e, const uint8_t *record, rai
 
     row->pair = e->got_count[1];
     for (uint32_t k = 0; k < r->topk; k++) {
-        int32_t       id = k3_rails_id(r, record, k);
+        int32_t       id = k3_rails_id(r, meta, k);
         rails_where_t where;
 
         if (id == -1) {
@@ -59,7 +58,7 @@ static k3_status_t take_selections(rails_engine_t *e, const uint8_t *record, rai
             continue;
         }
         if (where.index == e->index) {
-            if (add_pair(e, record, k, id, err) != K3_OK) {
+            if (add_pair(e, meta, k, id, err) != K3_OK) {
                 return err->status;
             }
             row->pairs++;
@@ -71,7 +70,8 @@ static k3_status_t take_selections(rails_engine_t *e, const uint8_t *record, rai
     return K3_OK;
 }
 
-k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, k3_error_t *err)
+k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, const uint8_t *meta,
+                              k3_error_t *err)
 {
     uint64_t     i = e->got_count[0];
     rails_row_t *row = &e->row[i];
@@ -80,8 +80,7 @@ k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, k3_error
         return k3_fail(err, K3_ERR_CHECK, "more than the %llu rows planned arrived",
                        (unsigned long long)e->rows_cap);
     }
-    if (k3_rails_name(e, record, row, err) != K3_OK ||
-        take_selections(e, record, row, err) != K3_OK) {
+    if (k3_rails_name(e, meta, row, err) != K3_OK || take_selections(e, meta, row, err) != K3_OK) {
         return err->status;
     }
     if (row->pairs == 0) {
@@ -98,13 +97,17 @@ static k3_status_t take_records(rails_engine_t *e, k3_error_t *err)
     const k3_rails_t *r = &e->rails;
 
     e->from[0] = e->got_count[0] = e->got_count[1] = 0;
-    for (uint32_t f = 0; f < r->per_node; f++) {
-        const uint8_t *record = e->block + r->receive + f * r->nodes * r->m * r->record;
+    for (uint32_t f = 0; f < r->per_node && err->status == K3_OK; f++) {
+        uint8_t       *record = e->block + r->receive + f * r->nodes * r->m * r->record;
+        uint64_t       count = e->from[f + 1], stride;
+        const uint8_t *meta =
+            k3_rails_read(e, record, count < e->rows_cap ? count : e->rows_cap, &stride);
 
-        for (uint64_t i = e->from[f + 1]; i > 0 && err->status == K3_OK; i--) {
-            k3_rails_expect(e, record + r->record);
-            k3_rails_take_row(e, record, err);
+        for (uint64_t i = count; i > 0 && err->status == K3_OK; i--) {
+            k3_rails_expect(e, meta + stride);
+            k3_rails_take_row(e, record, meta, err);
             record += r->record;
+            meta += stride;
         }
         e->from[f + 1] = e->got_count[0];
     }
@@ -182,55 +185,4 @@ void k3_rails_expert(void *engine, uint32_t local_expert, k3_expert_rows_t *work
 
     *work = (k3_expert_rows_t){e->expert_begin[local_expert + 1] - at, e->env.cell->dispatch_format,
                                e->values + at, e->scales + at, e->out + at};
-}
-
-/* --- sums ------------------------------------------------------------------------------------ */
-
-void k3_rails_encode(const rails_engine_t *e, const uint16_t *row, uint8_t *out)
-{
-    e->env.kernels->encode(e->env.cell->combine_format, row, e->env.cell->model.latent, out,
-                           out + e->rails.result_scales_at);
-}
-
-const void *k3_rails_partial(rails_engine_t *e, uint64_t i)
-{
-    const uint16_t    *parts[K3_TOPK_MAX];
-    float              weights[K3_TOPK_MAX];
-    const rails_row_t *row = &e->row[i];
-    uint8_t           *out = e->partial + i * e->rails.result;
-
-    for (uint32_t j = 0; j < row->pairs; j++) {
-        parts[j] = e->pair_out[row->pair + j];
-        weights[j] = e->pair[row->pair + j].weight;
-    }
-    e->env.kernels->combine(parts, weights, row->pairs, e->env.cell->model.latent, e->sum_row);
-    k3_rails_encode(e, e->sum_row, out);
-    return out;
-}
-
-/* Results in bf16 are added where they lie, others are decoded and rounded to bf16 first. */
-static const uint16_t *bf16_row(rails_engine_t *e, const uint8_t *result, uint32_t i)
-{
-    uint32_t  width = e->env.cell->model.latent;
-    uint16_t *row = e->decoded + (size_t)i * width;
-
-    if (e->env.cell->combine_format == K3_FORMAT_BF16) {
-        return (const uint16_t *)(const void *)result;
-    }
-    e->env.kernels->decode(e->env.cell->combine_format, result, result + e->rails.result_scales_at,
-                           width, e->decode_row);
-    for (uint32_t j = 0; j < width; j++) {
-        row[j] = k3_f32_to_bf16(e->decode_row[j]);
-    }
-    return row;
-}
-
-void k3_rails_sum(rails_engine_t *e, const uint8_t *const *results, uint32_t count, uint16_t *out)
-{
-    const uint16_t *parts[K3_TOPK_MAX];
-
-    for (uint32_t i = 0; i < count; i++) {
-        parts[i] = bf16_row(e, results[i], i);
-    }
-    e->env.kernels->combine(parts, NULL, count, e->env.cell->model.latent, out);
 }

@@ -6,7 +6,7 @@
 #include "harness/base/arith.h"
 
 static k3_status_t forward_row(rails_engine_t *e, uint32_t node, uint64_t slot,
-                               const uint8_t *record, k3_error_t *err)
+                               const uint8_t *record, const uint8_t *meta, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
     rails_passed_t   *passed = &e->passed[node * r->slots + slot];
@@ -15,7 +15,7 @@ static k3_status_t forward_row(rails_engine_t *e, uint32_t node, uint64_t slot,
     rails_row_t       row;
     rails_here_t      here;
 
-    if (k3_rails_meta(e, record, &row, ids, err) != K3_OK) {
+    if (k3_rails_meta(e, meta, &row, ids, err) != K3_OK) {
         return err->status;
     }
     if (row.source != k3_rails_peer(e, node)) {
@@ -45,7 +45,8 @@ k3_status_t k3_rails_forward_own(rails_engine_t *e, k3_error_t *err)
     const rails_send_t *list = e->list + e->node * r->m;
 
     for (uint32_t i = 0; i < e->listed[e->node] && err->status == K3_OK; i++) {
-        forward_row(e, e->node, list[i].slot, e->records + list[i].row * r->record, err);
+        forward_row(e, e->node, list[i].slot, e->records + list[i].row * r->record,
+                    k3_rails_own(e, list[i].row), err);
     }
     return err->status;
 }
@@ -54,11 +55,13 @@ static void forward_slots(rails_engine_t *e, uint32_t node, uint64_t slot, uint3
                           k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
-    const uint8_t    *records = e->block + r->hop1 + node * r->slots * r->record;
+    uint8_t          *records = e->block + r->hop1 + (node * r->slots + slot) * r->record;
+    uint64_t          stride;
+    const uint8_t    *meta = k3_rails_read(e, records, rows, &stride);
 
     for (uint32_t i = 0; i < rows && err->status == K3_OK; i++) {
-        k3_rails_expect(e, records + (slot + i + 1) * r->record);
-        forward_row(e, node, slot + i, records + (slot + i) * r->record, err);
+        k3_rails_expect(e, meta + (i + 1) * stride);
+        forward_row(e, node, slot + i, records + i * r->record, meta + i * stride, err);
     }
     e->moved = true;
 }
@@ -75,7 +78,7 @@ static bool refuse_count(const rails_engine_t *e, uint32_t node, const char *wha
 static bool poll_chunks(rails_engine_t *e, uint32_t node, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
-    uint64_t          end = k3_signal_read64(e->block + r->ends + node * 8), flag;
+    uint64_t          end = k3_signal_read64(e->words + r->ends + node * 8), flag;
     uint32_t         *next = &e->got_next[node];
 
     while (err->status == K3_OK && *next < r->chunks &&
@@ -99,7 +102,7 @@ static bool poll_chunks(rails_engine_t *e, uint32_t node, k3_error_t *err)
     if (*next < (end - 1) / r->chunk) {
         return false;
     }
-    k3_signal_clear64(e->block + r->ends + node * 8);
+    k3_signal_clear64(e->words + r->ends + node * 8);
     return true;
 }
 
@@ -107,7 +110,7 @@ static void poll_channel(rails_engine_t *e, uint32_t node, uint32_t channel, k3_
 {
     const k3_rails_t *r = &e->rails;
     uint64_t          lane = (uint64_t)node * r->channels + channel;
-    uint64_t          word = k3_signal_read64(e->block + r->flags + lane * 8);
+    uint64_t          word = k3_signal_read64(e->words + r->flags + lane * 8);
     uint32_t          tail = (uint32_t)word, head = e->got[lane] & INT32_MAX;
 
     if (e->got[lane] > INT32_MAX) {
@@ -126,7 +129,7 @@ static void poll_channel(rails_engine_t *e, uint32_t node, uint32_t channel, k3_
     }
     e->got[lane] = tail;
     if (word >> 32 != 0) {
-        k3_signal_clear64(e->block + r->flags + lane * 8);
+        k3_signal_clear64(e->words + r->flags + lane * 8);
         e->got[lane] |= UINT32_C(1) << 31; /* complete */
         e->got_next[node]++;
         e->moved = true;
@@ -154,6 +157,7 @@ k3_status_t k3_rails_forward(rails_engine_t *e, k3_error_t *err)
     for (uint32_t c = 0; c < r->nodes * r->channels; c++) {
         e->got[c] &= INT32_MAX;
     }
+    e->env.compute->ops->copies_done(e->env.compute);
     for (uint32_t step = 0; step < r->per_node && err->status == K3_OK; step++) {
         uint32_t to = (e->index + step) % r->per_node;
 

@@ -1,4 +1,4 @@
-/* The origin's part of a dispatch: records, the list of rows for each node, and hop 1. */
+/* The origin's part of a dispatch: the list of rows for each node, and hop 1. */
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
@@ -79,41 +79,6 @@ void k3_rails_list_rows(rails_engine_t *e, const k3_rows_t *rows)
     memset(e->slot_next, 0, (size_t)r->nodes * lanes * sizeof(uint32_t));
     for (uint64_t i = 0; i < rows->count; i++) {
         list_one(e, (uint32_t)i, rows->ids + i * r->topk);
-    }
-}
-
-/* --- records --------------------------------------------------------------------------------- */
-
-/* Experts and weights, behind the name of the row. */
-static void write_selection(const rails_engine_t *e, uint8_t *meta, const int32_t *ids,
-                            const float *weights)
-{
-    const k3_rails_t *r = &e->rails;
-
-    meta += r->name_bytes;
-    for (uint32_t k = 0; k < r->topk; k++) {
-        int64_t id = ids[k];
-
-        memcpy(meta + (size_t)k * r->id_bytes, &id, r->id_bytes); /* little endian */
-    }
-    memcpy(meta + (size_t)r->topk * r->id_bytes, weights, r->topk * sizeof(float));
-}
-
-/* A row's values, scales and metadata; all its copies are sent from there. */
-void k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows)
-{
-    const k3_rails_t *r = &e->rails;
-    uint32_t          width = e->env.cell->model.latent;
-
-    for (uint64_t i = 0; i < rows->count; i++) {
-        uint8_t *record = e->records + i * r->record;
-        uint8_t *meta = record + r->meta_at;
-        uint32_t name = (uint32_t)(e->rank * r->m + i);
-
-        e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * width, width,
-                               record, record + r->scales_at);
-        memcpy(meta, &name, sizeof(name));
-        write_selection(e, meta, rows->ids + i * r->topk, rows->weights + i * r->topk);
     }
 }
 

@@ -54,7 +54,7 @@ static void add_counts(rails_engine_t *e, const uint32_t *counts, k3_error_t *er
 static bool poll_counts(rails_engine_t *e, uint32_t node, k3_error_t *err)
 {
     uint32_t  words = e->rails.per_node * row_words(e);
-    uint32_t *counts = (uint32_t *)(void *)(e->block + e->rails.rail_row) + (size_t)node * words;
+    uint32_t *counts = (uint32_t *)(void *)(e->words + e->rails.rail_row) + (size_t)node * words;
 
     for (uint32_t i = 0; i < words; i++) {
         if (k3_signal_read32(counts + i) == 0) {
@@ -88,7 +88,7 @@ static void describe_sums(const void *arg, char *text, unsigned size)
 {
     const rails_engine_t *e = arg;
     uint32_t              word = row_words(e) - e->missing;
-    uint64_t              value = k3_signal_read64(e->block + e->rails.row + (uint64_t)word * 8);
+    uint64_t              value = k3_signal_read64(e->words + e->rails.row + (uint64_t)word * 8);
 
     snprintf(text, size,
              "%u of %u counts missing, first: number %u, told by %u of %u ranks of the node",
@@ -102,7 +102,7 @@ static k3_status_t wait_sums(rails_engine_t *e, k3_error_t *err)
     e->missing = row_words(e);
     k3_watchdog_describe(describe_sums, e);
     for (uint32_t i = 0; i < row_words(e) && err->status == K3_OK;) {
-        uint8_t *word = e->block + r->row + (uint64_t)i * 8;
+        uint8_t *word = e->words + r->row + (uint64_t)i * 8;
         uint64_t value = k3_signal_read64(word);
 
         if (value >> 32 < r->per_node) {
@@ -127,8 +127,8 @@ k3_status_t k3_rails_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t
     for (uint32_t step = 1; step < r->nodes; step++) {
         uint32_t node = (e->node + step) % r->nodes;
 
-        k3_rails_put(e, k3_rails_peer(e, node), 0, e->notify_rows + (size_t)node * words,
-                     r->rail_row + (uint64_t)e->node * words * 4, (uint64_t)words * 4, 0);
+        k3_rails_put_words(e, k3_rails_peer(e, node), 0, e->notify_rows + (size_t)node * words,
+                           r->rail_row + (uint64_t)e->node * words * 4, (uint64_t)words * 4);
     }
     memset(e->notify_sums, 0, words * sizeof(uint64_t));
     add_counts(e, e->notify_rows + (size_t)e->node * words, err);

@@ -11,16 +11,16 @@
 void k3_rings_destroy(rails_engine_t *e)
 {
     rings_t *g = e->rings;
-    void    *memory[] = {g->list_first, g->part_rows,  g->through,     g->send,
-                         g->take,       g->inside,     g->arrive,      g->results,
-                         g->parts,      g->open,       g->stream,      g->next,
-                         g->left_nodes, g->left_local, g->rail_counts, g->node_counts};
+    void    *memory[] = {g->list_first, g->part_rows,  g->send,       g->take,        g->inside,
+                         g->arrive,     g->results,    g->parts,      g->open,        g->stream,
+                         g->next,       g->left_nodes, g->left_local, g->rail_counts, g->node_counts};
 
     for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
         k3_free(memory[i]);
     }
-    k3_free(e->records);
-    k3_free(e->returned);
+    k3_compute_free(e->env.compute, e->rings->through);
+    k3_compute_free(e->env.compute, e->records);
+    k3_compute_free(e->env.compute, e->returned);
     k3_free(g);
 }
 
@@ -34,12 +34,10 @@ static k3_status_t alloc_tables(rails_engine_t *e, k3_error_t *err)
 {
     rings_t          *g = e->rings;
     const k3_rails_t *r = &e->rails;
+    k3_compute_t     *k = e->env.compute;
     uint64_t          c = g->plan.channels, n = r->per_node, nodes = r->nodes;
     bool              through = nodes > 1 && !e->env.cell->p2p;
     const table_t     tables[] = {
-            {"own records", r->m, r->record, &e->records},
-            {"sums of nodes", k3_mul(r->m, r->nodes_of_row), r->result, &e->returned},
-            {"records passed on", through ? k3_mul(nodes, r->slots) : 0, r->record, &g->through},
             {"rows of channels", nodes * (c + 1), sizeof(uint32_t), &g->list_first},
             {"rows of channels", nodes * c * n, sizeof(uint32_t), &g->part_rows},
             {"counts", nodes * g->plan.rail_words, sizeof(uint32_t), &g->rail_counts},
@@ -63,7 +61,14 @@ static k3_status_t alloc_tables(rails_engine_t *e, k3_error_t *err)
             break;
         }
     }
-    return err->status;
+    if (err->status != K3_OK ||
+        k3_compute_alloc(k, "own records", r->m, r->record, true, &e->records, err) != K3_OK ||
+        k3_compute_alloc(k, "sums of nodes", k3_mul(r->m, r->nodes_of_row), r->result, false,
+                         &e->returned, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_compute_alloc(k, "records passed on", through ? k3_mul(nodes, r->slots) : 0,
+                            r->record, true, &g->through, err);
 }
 
 k3_status_t k3_rings_create(rails_engine_t *e, k3_error_t *err)
@@ -74,6 +79,15 @@ k3_status_t k3_rings_create(rails_engine_t *e, k3_error_t *err)
         alloc_tables(e, err);
     }
     return err->status;
+}
+
+void k3_rings_copied(rails_engine_t *e)
+{
+    k3_compute_t *c = e->env.compute;
+    k3_error_t    kept = K3_ERROR_INIT; /* a device keeps it */
+
+    c->ops->copies_done(c);
+    c->ops->finish(c, &kept);
 }
 
 /* --- posting --------------------------------------------------------------------------------- */

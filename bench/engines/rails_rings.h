@@ -60,7 +60,7 @@ typedef struct rings {
 
 static inline uint8_t *k3_rings_at(const rails_engine_t *e, uint64_t offset, uint64_t word)
 {
-    return e->block + offset + word * 4;
+    return e->words + offset + word * 4;
 }
 
 /* Rings inside the node by channel and rank; their words: start and end for each source node, tail, head. */
@@ -96,6 +96,9 @@ k3_status_t k3_rings_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t 
 
 void        k3_rings_list_rows(rails_engine_t *e, const k3_rows_t *rows);
 k3_status_t k3_rings_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
+
+/* The copies listed so far are done: who gave or gets their slots may go on. */
+void k3_rings_copied(rails_engine_t *e);
 
 /* Runs `pass` until no stream is left. */
 k3_status_t k3_rings_loop(rails_engine_t *e, const char                                *what,

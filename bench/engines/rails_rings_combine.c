@@ -94,7 +94,7 @@ bool k3_rings_stuck_sum(const rails_engine_t *e, rings_stuck_t *stuck)
     return false;
 }
 
-/* Sum of one row in rank order; its slots are handed back. */
+/* Sum of one row in rank order. */
 static void sum_row(rails_engine_t *e, uint32_t channel, uint32_t node, uint32_t mask, uint8_t *out)
 {
     const k3_rings_t *p = &e->rings->plan;
@@ -109,8 +109,14 @@ static void sum_row(rails_engine_t *e, uint32_t channel, uint32_t node, uint32_t
                              e->rings->results[stream].done++ % p->nvl_slots[1] * e->rails.result;
         }
     }
-    k3_rails_sum(e, parts, count, e->sum_row);
-    k3_rails_encode(e, e->sum_row, out);
+    k3_rails_sum_to_send(e, parts, count, out);
+}
+
+/* The slots of a row that was summed are handed back. */
+static void free_slots(rails_engine_t *e, uint32_t channel, uint32_t node, uint32_t mask)
+{
+    const k3_rings_t *p = &e->rings->plan;
+
     for (uint32_t i = 0; i < p->per_node; i++) {
         uint32_t stream = stream_of(e->rings, channel, i, node);
 
@@ -164,28 +170,66 @@ static void fill_slot(rails_engine_t *e, uint32_t node, uint32_t channel, ring_e
     s->chunk = 0;
 }
 
-static void sum_stream(rails_engine_t *e, uint32_t node, uint32_t channel)
+/* Where the next sum of the stream goes, and how many may be made together: NULL, none yet. A device makes as
+ * many as there are, but of one chunk. */
+static uint8_t *next_out(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *s,
+                         uint32_t *most)
 {
     const k3_rails_t     *r = &e->rails;
-    rings_t              *g = e->rings;
-    uint32_t              stream = node * g->plan.channels + channel;
-    ring_end_t           *s = &g->send[stream];
-    const rails_passed_t *passed = k3_rings_passed(e, node, channel);
+    const rails_passed_t *row = &k3_rings_passed(e, node, channel)[s->done];
+    uint8_t              *out;
 
-    while (s->done < s->total &&
-           missing_from(e, channel, node, passed[s->done].mask) == g->plan.per_node) {
-        const rails_passed_t *row = &passed[s->done];
+    *most = 1;
+    if (node == e->node) {
+        return e->returned + k3_rails_back_at(r, node, 0, row->position, row->row) * r->result;
+    }
+    out = next_slot(e, node * e->rings->plan.channels + channel, s);
+    if (out != NULL && k3_rails_on_device(e)) {
+        *most = s->chunk - s->loose;
+    }
+    return out;
+}
+
+/* Returns how many of the next rows were summed: as many as have all their results. */
+static uint32_t sum_ready(rails_engine_t *e, uint32_t node, uint32_t channel, const ring_end_t *s,
+                          uint8_t *out, uint32_t most)
+{
+    const rails_passed_t *row = k3_rings_passed(e, node, channel) + s->done;
+    k3_error_t            kept = K3_ERROR_INIT; /* a device keeps it */
+    uint32_t              n = 0;
+
+    while (n < most && missing_from(e, channel, node, row[n].mask) == e->rings->plan.per_node) {
+        sum_row(e, channel, node, row[n].mask, out + n * e->rails.result);
+        n++;
+    }
+    if (n > 0) {
+        k3_rails_summed(e, &kept);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        free_slots(e, channel, node, row[i].mask);
+    }
+    return n;
+}
+
+static void sum_stream(rails_engine_t *e, uint32_t node, uint32_t channel)
+{
+    ring_end_t *s = &e->rings->send[node * e->rings->plan.channels + channel];
+    uint32_t    n = 1, most;
+
+    while (s->done < s->total && n > 0) {
+        const rails_passed_t *row = k3_rings_passed(e, node, channel) + s->done;
         uint8_t              *out;
 
-        if (node == e->node) {
-            out = e->returned + k3_rails_back_at(r, node, 0, row->position, row->row) * r->result;
-            sum_row(e, channel, node, row->mask, out);
-            s->done++;
-        } else if ((out = next_slot(e, stream, s)) != NULL) {
-            sum_row(e, channel, node, row->mask, out);
-            fill_slot(e, node, channel, s);
-        } else {
+        if (missing_from(e, channel, node, row->mask) != e->rings->plan.per_node ||
+            (out = next_out(e, node, channel, s, &most)) == NULL) {
             return;
+        }
+        n = sum_ready(e, node, channel, s, out, most);
+        if (node == e->node) {
+            s->done += n;
+        }
+        for (uint32_t i = 0; i < n && node != e->node; i++) {
+            fill_slot(e, node, channel, s);
         }
     }
 }
@@ -225,18 +269,24 @@ static void pass_sums(rails_engine_t *e)
 
 /* --- origin: sums of the other nodes --------------------------------------------------------- */
 
-static void take_sum(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *t)
+static void take_sum(rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t at)
 {
     const k3_rails_t   *r = &e->rails;
     const k3_rings_t   *p = &e->rings->plan;
     uint64_t            stream = (uint64_t)node * p->channels + channel;
     uint32_t            first = e->rings->list_first[node * (p->channels + 1) + channel];
-    const rails_send_t *row = &e->list[node * r->m + first + t->done];
+    const rails_send_t *row = &e->list[node * r->m + first + at];
 
-    memcpy(e->returned + k3_rails_back_at(r, node, 0, row->slot, row->row) * r->result,
-           e->block + p->back_in + stream * p->back_rdma_ring +
-               t->done % p->rdma_slots[1] * r->result,
-           r->result);
+    e->env.compute->ops->copy(
+        e->env.compute, e->returned + k3_rails_back_at(r, node, 0, row->slot, row->row) * r->result,
+        e->block + p->back_in + stream * p->back_rdma_ring + at % p->rdma_slots[1] * r->result,
+        r->result);
+}
+
+static void credit_sum(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *t)
+{
+    const k3_rings_t *p = &e->rings->plan;
+
     t->done++;
     if (++t->loose >= p->size[1].rdma_send) {
         k3_rings_add(e, k3_rails_peer(e, node), k3_rings_credit_qp(p, channel),
@@ -258,8 +308,14 @@ static void take_stream(rails_engine_t *e, uint32_t node, uint32_t channel, ring
                 k3_rails_peer(e, node), tail, t->total, channel);
         return;
     }
+    for (uint32_t at = t->done; at < tail; at++) {
+        take_sum(e, node, channel, at);
+    }
+    if (t->done < tail) {
+        k3_rings_copied(e);
+    }
     while (t->done < tail) {
-        take_sum(e, node, channel, t);
+        credit_sum(e, node, channel, t);
     }
     if (t->done == t->total) {
         k3_signal_clear32(word);
@@ -320,7 +376,9 @@ k3_status_t k3_rings_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t 
     k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
     begin(e);
-    pass_results(e, err);
+    if (k3_rails_partials(e, err) == K3_OK) {
+        pass_results(e, err);
+    }
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
@@ -335,5 +393,5 @@ k3_status_t k3_rings_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t 
         k3_rails_sum_over_nodes(e, rows, combined);
     }
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
-    return err->status;
+    return err->status == K3_OK ? k3_rails_summed(e, err) : err->status;
 }

@@ -36,8 +36,9 @@ static void send_meta(rails_engine_t *e, uint32_t node, uint32_t channel)
     uint64_t          out = p->meta_out + ((uint64_t)node * p->channels + channel) * bytes;
     uint64_t          in = p->meta_in + ((uint64_t)e->node * p->channels + channel) * bytes;
 
-    fill_meta(e, node, channel, (uint32_t *)(void *)(e->block + out));
-    k3_rails_put(e, k3_rails_peer(e, node), k3_rings_qp(p, channel), e->block + out, in, bytes, 0);
+    fill_meta(e, node, channel, (uint32_t *)(void *)(e->words + out));
+    k3_rails_put_words(e, k3_rails_peer(e, node), k3_rings_qp(p, channel), e->words + out, in,
+                       bytes);
 }
 
 /* One chunk, when there is room for all of it. */
@@ -45,6 +46,7 @@ static void send_chunk(rails_engine_t *e, uint32_t node, uint32_t channel, uint3
 {
     const k3_rails_t   *r = &e->rails;
     const k3_rings_t   *p = &e->rings->plan;
+    k3_compute_t       *c = e->env.compute;
     ring_end_t         *s = &e->rings->send[stream];
     uint32_t            left = s->total - s->done, qp = k3_rings_qp(p, channel);
     uint32_t            rows = left < p->size[0].rdma_send ? left : p->size[0].rdma_send;
@@ -59,8 +61,9 @@ static void send_chunk(rails_engine_t *e, uint32_t node, uint32_t channel, uint3
         return;
     }
     for (uint32_t i = 0; i < rows; i++) {
-        memcpy(out + i * r->record, e->records + list[i].row * r->record, r->record);
+        c->ops->copy(c, out + i * r->record, e->records + list[i].row * r->record, r->record);
     }
+    k3_rings_copied(e);
     k3_rails_put(e, k3_rails_peer(e, node), qp, out, p->rdma_in + mine * p->rdma_ring + at,
                  rows * r->record, rows * r->record_payload);
     k3_rings_add(e, k3_rails_peer(e, node), qp, p->tails[0] + mine * 4, rows);
@@ -135,7 +138,7 @@ static bool has_room(const rails_engine_t *e, uint32_t channel, uint32_t to)
 {
     const rings_t *g = e->rings;
     uint32_t       head =
-        k3_signal_read32(e->block + k3_rings_nvl_word(g, channel, to, k3_rings_tail_word(g) + 1));
+        k3_signal_read32(e->words + k3_rings_nvl_word(g, channel, to, k3_rings_tail_word(g) + 1));
 
     return g->inside[k3_rings_nvl_index(g, channel, to)].done - head < g->plan.nvl_slots[0];
 }
@@ -165,10 +168,23 @@ static void put_inside(rails_engine_t *e, uint32_t channel, uint32_t to, const u
     }
 }
 
-/* False: a ring of the node is full. A record that leaves by unmapped lanes must stay unchanged until it
- * has arrived, longer than its slot is its. */
+/* A record that leaves by unmapped lanes must stay unchanged until it has arrived, longer than its slot is
+ * its. */
+static bool goes_through(const rails_engine_t *e, uint32_t node)
+{
+    return !e->env.cell->p2p && node != e->node;
+}
+
+static uint8_t *through_at(const rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t i)
+{
+    uint64_t at = node * e->rails.slots + channel * e->rails.channel_slots + i;
+
+    return e->rings->through + at * e->rails.record;
+}
+
+/* False: a ring of the node is full. */
 static bool forward_row(rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t i,
-                        const uint8_t *record, k3_error_t *err)
+                        const uint8_t *record, const uint8_t *meta, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
     rails_passed_t   *passed = k3_rings_passed(e, node, channel) + i;
@@ -176,7 +192,7 @@ static bool forward_row(rails_engine_t *e, uint32_t node, uint32_t channel, uint
     rails_row_t       row;
     rails_here_t      here;
 
-    if (k3_rails_meta(e, record, &row, ids, err) != K3_OK) {
+    if (k3_rails_meta(e, meta, &row, ids, err) != K3_OK) {
         return false;
     }
     k3_rails_here(e, ids, &here);
@@ -188,10 +204,13 @@ static bool forward_row(rails_engine_t *e, uint32_t node, uint32_t channel, uint
             return false;
         }
     }
-    if (!e->env.cell->p2p && node != e->node) {
-        uint64_t at = node * r->slots + channel * r->channel_slots + i;
+    if (goes_through(e, node)) {
+        uint8_t *kept = through_at(e, node, channel, i);
 
-        record = memcpy(e->rings->through + at * r->record, record, r->record);
+        if (!k3_rails_on_device(e)) {
+            memcpy(kept, record, r->record);
+        }
+        record = kept;
     }
     for (uint32_t j = 0; j < here.count; j++) {
         put_inside(e, channel, here.index[j], record);
@@ -210,25 +229,61 @@ static void credit(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_
     }
 }
 
+/* On a device records that go through are copied together, in front of the first post. */
+static void keep_on_device(rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t first,
+                           const uint8_t *records, uint32_t n)
+{
+    k3_compute_t *c = e->env.compute;
+
+    for (uint32_t i = 0; i < n && goes_through(e, node); i++) {
+        c->ops->copy(c, through_at(e, node, channel, first + i), records + i * e->rails.record,
+                     e->rails.record);
+    }
+    k3_rings_copied(e);
+}
+
+/* Rows that lie one behind the other in the ring; false: not all of them found room. */
+static bool forward_run(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *t,
+                        uint8_t *records, uint32_t n, k3_error_t *err)
+{
+    uint64_t       stride;
+    const uint8_t *meta = k3_rails_read(e, records, n, &stride);
+
+    if (k3_rails_on_device(e)) {
+        keep_on_device(e, node, channel, t->done, records, n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!forward_row(e, node, channel, t->done, records + i * e->rails.record,
+                         meta + i * stride, err)) {
+            return false;
+        }
+        t->done++;
+        credit(e, node, channel, t);
+        e->rings->moved = true;
+    }
+    return true;
+}
+
 static void forward_rail(rails_engine_t *e, uint32_t node, uint32_t channel, ring_end_t *t,
                          k3_error_t *err)
 {
     const k3_rings_t *p = &e->rings->plan;
     uint64_t          stream = (uint64_t)node * p->channels + channel;
     uint32_t          tail = k3_signal_read32(k3_rings_at(e, p->tails[0], stream));
-    const uint8_t    *ring = e->block + p->rdma_in + stream * p->rdma_ring;
+    uint8_t          *ring = e->block + p->rdma_in + stream * p->rdma_ring;
 
     if (tail > t->total) {
         k3_fail(err, K3_ERR_CHECK, "rank %u sent %u of %u rows on channel %u",
                 k3_rails_peer(e, node), tail, t->total, channel);
         return;
     }
-    while (t->done < tail && err->status == K3_OK &&
-           forward_row(e, node, channel, t->done,
-                       ring + t->done % p->rdma_slots[0] * e->rails.record, err)) {
-        t->done++;
-        credit(e, node, channel, t);
-        e->rings->moved = true;
+    while (t->done < tail && err->status == K3_OK) {
+        uint32_t at = t->done % p->rdma_slots[0], left = p->rdma_slots[0] - at;
+        uint32_t n = tail - t->done < left ? tail - t->done : left;
+
+        if (!forward_run(e, node, channel, t, ring + at * e->rails.record, n, err)) {
+            break;
+        }
     }
     if (t->done == t->total) {
         k3_signal_clear32(k3_rings_at(e, p->tails[0], stream));
@@ -242,7 +297,7 @@ static void forward_own(rails_engine_t *e, uint32_t channel, ring_end_t *t, k3_e
 
     while (t->done < t->total && err->status == K3_OK &&
            forward_row(e, e->node, channel, t->done, e->records + list[t->done].row * r->record,
-                       err)) {
+                       k3_rails_own(e, list[t->done].row), err)) {
         t->done++;
         e->rings->moved = true;
     }
@@ -354,8 +409,11 @@ k3_status_t k3_rings_dispatch(rails_engine_t *e, const k3_rows_t *rows, k3_error
 
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
     k3_rings_list_rows(e, rows);
-    k3_rails_quantize(e, rows);
+    k3_rails_quantize(e, rows, err);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
+    if (err->status != K3_OK) {
+        return err->status;
+    }
 
     k3_span_begin(spans, K3_PHASE_NOTIFY);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_NOTIFY);

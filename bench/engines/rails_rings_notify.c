@@ -185,9 +185,9 @@ k3_status_t k3_rings_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t
     for (uint32_t step = 1; step < r->nodes; step++) {
         uint32_t node = (e->node + step) % r->nodes;
 
-        k3_rails_put(
+        k3_rails_put_words(
             e, k3_rails_peer(e, node), 0, e->rings->rail_counts + (size_t)node * p->rail_words,
-            p->rail_counts + (uint64_t)e->node * p->rail_words * 4, (uint64_t)p->rail_words * 4, 0);
+            p->rail_counts + (uint64_t)e->node * p->rail_words * 4, (uint64_t)p->rail_words * 4);
     }
     memset(e->rings->node_counts, 0xff, (size_t)r->per_node * p->node_words * sizeof(uint32_t));
     memset(e->notify_wants, 0, (1 + (size_t)r->local) * sizeof(uint64_t));
@@ -198,10 +198,9 @@ k3_status_t k3_rings_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t
     for (uint32_t step = 0; step < r->per_node; step++) {
         uint32_t to = (e->index + step) % r->per_node;
 
-        k3_rails_put(e, k3_rails_local_rank(e, to), 0,
-                     e->rings->node_counts + (size_t)to * p->node_words,
-                     p->node_counts + (uint64_t)e->index * p->node_words * 4,
-                     (uint64_t)p->node_words * 4, 0);
+        k3_rails_put_words(
+            e, k3_rails_local_rank(e, to), 0, e->rings->node_counts + (size_t)to * p->node_words,
+            p->node_counts + (uint64_t)e->index * p->node_words * 4, (uint64_t)p->node_words * 4);
     }
     k3_rails_wait(e, "counts of the node", K3_TRAFFIC_NOTIFY, false, poll_node, err);
     clear_returns(e);

@@ -8,7 +8,7 @@ static bool poll_totals(rails_engine_t *e, uint32_t channel, uint32_t from, ring
 {
     const rings_t *g = e->rings;
     uint32_t       nodes = g->plan.nodes;
-    uint32_t      *word = (uint32_t *)(void *)(e->block + k3_rings_nvl_word(g, channel, from, 0));
+    uint32_t      *word = (uint32_t *)(void *)(e->words + k3_rings_nvl_word(g, channel, from, 0));
 
     for (uint32_t i = 0; i < 2 * nodes; i++) {
         if (k3_signal_read32(word + i) == 0) {
@@ -35,15 +35,16 @@ static bool poll_totals(rails_engine_t *e, uint32_t channel, uint32_t from, ring
 /* A record leaves its ring and joins its stream, which takes its result back. Its metadata are read
  * here, so only values and scales are copied. */
 static void take_record(rails_engine_t *e, uint32_t channel, uint32_t from, const uint8_t *record,
-                        k3_error_t *err)
+                        const uint8_t *meta, k3_error_t *err)
 {
+    k3_compute_t     *c = e->env.compute;
     const k3_rails_t *r = &e->rails;
     rings_t          *g = e->rings;
     uint64_t          i = e->got_count[0];
     ring_stream_t    *stream;
     uint32_t          place;
 
-    if (k3_rails_take_row(e, record, err) != K3_OK) {
+    if (k3_rails_take_row(e, record, meta, err) != K3_OK) {
         return;
     }
     place = e->env.cell->place_of[e->row[i].source];
@@ -53,7 +54,8 @@ static void take_record(rails_engine_t *e, uint32_t channel, uint32_t from, cons
                 (unsigned long long)i);
         return;
     }
-    e->record[i] = memcpy(e->copied + i * r->record, record, r->meta_at);
+    c->ops->copy(c, e->copied + i * r->record, record, r->meta_at);
+    e->record[i] = e->copied + i * r->record;
     stream = &g->stream[k3_rings_nvl_index(g, channel, from) * r->nodes + place / r->per_node];
     g->next[i] = 0;
     if (stream->count++ == 0) {
@@ -64,19 +66,35 @@ static void take_record(rails_engine_t *e, uint32_t channel, uint32_t from, cons
     stream->last = (uint32_t)i + 1;
 }
 
+/* Records that lie one behind the other in the ring. */
+static void take_run(rails_engine_t *e, uint32_t channel, uint32_t from, uint8_t *records,
+                     uint32_t n, k3_error_t *err)
+{
+    uint64_t       stride;
+    const uint8_t *meta = k3_rails_read(e, records, n, &stride);
+
+    for (uint32_t i = 0; i < n && err->status == K3_OK; i++) {
+        k3_rails_expect(e, meta + (i + 1) * stride);
+        take_record(e, channel, from, records + i * e->rails.record, meta + i * stride, err);
+    }
+    k3_rings_copied(e);
+}
+
 static void receive(rails_engine_t *e, uint32_t channel, uint32_t from, k3_error_t *err)
 {
-    rings_t       *g = e->rings;
-    ring_end_t    *a = &g->arrive[k3_rings_nvl_index(g, channel, from)];
-    uint8_t       *word = e->block + k3_rings_nvl_word(g, channel, from, k3_rings_tail_word(g));
-    uint32_t       tail = k3_signal_read32(word), before = a->done;
-    const uint8_t *ring =
+    rings_t    *g = e->rings;
+    ring_end_t *a = &g->arrive[k3_rings_nvl_index(g, channel, from)];
+    uint8_t    *word = e->words + k3_rings_nvl_word(g, channel, from, k3_rings_tail_word(g));
+    uint32_t    tail = k3_signal_read32(word), before = a->done;
+    uint8_t    *ring =
         e->block + g->plan.nvl + k3_rings_nvl_index(g, channel, from) * g->plan.nvl_ring;
 
     while (a->done < tail && err->status == K3_OK) {
-        k3_rails_expect(e, ring + (a->done + 1) % g->plan.nvl_slots[0] * e->rails.record);
-        take_record(e, channel, from, ring + a->done % g->plan.nvl_slots[0] * e->rails.record, err);
-        a->done++;
+        uint32_t at = a->done % g->plan.nvl_slots[0], left = g->plan.nvl_slots[0] - at;
+        uint32_t n = tail - a->done < left ? tail - a->done : left;
+
+        take_run(e, channel, from, ring + at * e->rails.record, n, err);
+        a->done += n;
     }
     if (a->done > before) {
         k3_rings_give_back(e, from, k3_rings_local_qp(&g->plan, channel),

@@ -18,22 +18,24 @@
  * barrier, that it is done with it: dispatch waits for all ranks, and so does combine. */
 #include "bench/engines/ranks_engine.h"
 #include "bench/plan/buffers.h"
+#include "bench/plan/device.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
 static void ranks_destroy(void *engine)
 {
     ranks_engine_t *e = engine;
-    void *owned[] = {e->own_send, e->leaves, e->target, e->targets,     e->next,     e->expert_rows,
-                     e->base,     e->counts, e->row,    e->pair,        e->begin,    e->fill,
-                     e->values,   e->scales, e->out,    e->own_results, e->own_back, e->partial,
-                     e->decoded,  e->pulled, e->part,   e->parts,       e->weights,  e->announced,
-                     e->kept,     e->seen};
+    void *owned[] = {e->own_send, e->leaves, e->target,  e->targets,   e->next,      e->expert_rows,
+                     e->base,     e->counts, e->row,     e->pair,      e->begin,     e->fill,
+                     e->values,   e->scales, e->out,     e->own_back,  e->partial,   e->decoded,
+                     e->pulled,   e->part,   e->parts,   e->weights,   e->announced, e->kept,
+                     e->seen,     e->meta,   e->meta_at, e->meta_from, e->sums};
 
     k3_packed_destroy(e);
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
         k3_free(owned[i]);
     }
+    k3_compute_free(e->env.compute, e->own_results);
     if (e->qps != NULL) {
         k3_qps_destroy(e->qps);
     }
@@ -86,13 +88,50 @@ static k3_status_t alloc_experts(ranks_engine_t *e, k3_error_t *err)
         k3_alloc("row pointers", e->cap, sizeof(void *), &e->out, err) != K3_OK) {
         return err->status;
     }
-    return own ? k3_alloc("results", e->cap, e->result_stride, &e->own_results, err) : K3_OK;
+    return own ? k3_compute_alloc(e->env.compute, "results", e->cap, e->result_stride, false,
+                                  &e->own_results, err)
+               : K3_OK;
+}
+
+/* On a device the sums of all rows are started together: those of what arrived, padded to as many experts as
+ * a row can have here, and those of the own rows. */
+static uint64_t parts_at_once(const ranks_engine_t *e)
+{
+    const k3_ranks_t *g = &e->g;
+    uint64_t          first, rows, here, own;
+
+    if (!k3_ranks_on_device(e)) {
+        return g->topk;
+    }
+    k3_cell_dispatched(e->env.cell, e->rank, &first, &rows);
+    own = rows * g->topk;
+    here = e->cap * (g->local < g->topk ? g->local : g->topk);
+    return own > here ? own : here;
+}
+
+static k3_status_t alloc_meta(ranks_engine_t *e, k3_error_t *err)
+{
+    uint64_t first, rows;
+
+    if (!k3_ranks_on_device(e)) {
+        return K3_OK;
+    }
+    k3_cell_dispatched(e->env.cell, e->rank, &first, &rows);
+    rows = rows > e->cap ? rows : e->cap;
+    if (k3_alloc("metadata", rows, k3_meta_bytes(e->env.cell), &e->meta, err) != K3_OK ||
+        k3_alloc("places of metadata", rows, sizeof(void *), &e->meta_at, err) != K3_OK ||
+        k3_alloc("metadata of sources", e->g.ranks, sizeof(uint64_t), &e->meta_from, err) !=
+            K3_OK ||
+        k3_alloc("places of sums", e->cap, sizeof(void *), &e->sums, err) != K3_OK) {
+        return err->status;
+    }
+    return K3_OK;
 }
 
 static k3_status_t alloc_back(ranks_engine_t *e, k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
-    uint64_t          copies = g->copies, words = 0;
+    uint64_t          copies = g->copies, words = 0, parts = parts_at_once(e);
 
     for (int i = 0; i < K3_WORDS_COUNT; i++) {
         words = g->words[i].count > words ? g->words[i].count : words;
@@ -101,8 +140,8 @@ static k3_status_t alloc_back(ranks_engine_t *e, k3_error_t *err)
         k3_alloc("decoded row", g->width, sizeof(float), &e->decoded, err) != K3_OK ||
         k3_alloc("rows read", copies, g->result, &e->pulled, err) != K3_OK ||
         k3_alloc("decoded rows", copies * g->width, sizeof(uint16_t), &e->part, err) != K3_OK ||
-        k3_alloc("parts", g->topk, sizeof(void *), &e->parts, err) != K3_OK ||
-        k3_alloc("weights of a row", g->topk, sizeof(float), &e->weights, err) != K3_OK ||
+        k3_alloc("parts", parts, sizeof(void *), &e->parts, err) != K3_OK ||
+        k3_alloc("weights of parts", parts, sizeof(float), &e->weights, err) != K3_OK ||
         k3_alloc("words seen", words, sizeof(uint64_t), &e->kept, err) != K3_OK ||
         k3_alloc("words seen", words, 1, &e->seen, err) != K3_OK) {
         return err->status;
@@ -119,14 +158,15 @@ static k3_status_t alloc_tables(ranks_engine_t *e, k3_error_t *err)
     if (alloc_origin(e, err) != K3_OK || alloc_experts(e, err) != K3_OK) {
         return err->status;
     }
-    return alloc_back(e, err);
+    return alloc_back(e, err) == K3_OK ? alloc_meta(e, err) : err->status;
 }
 
 static void place_areas(ranks_engine_t *e)
 {
     const k3_ranks_t *g = &e->g;
 
-    e->block = k3_qps_memory(e->qps);
+    e->block = k3_qps_rows(e->qps);
+    e->words = k3_qps_memory(e->qps);
     e->send = e->own_send != NULL ? e->own_send : e->block + g->send;
     e->back = e->own_back != NULL ? e->own_back : e->block + g->back_send;
     e->results = e->own_results != NULL ? e->own_results : e->back;
@@ -135,16 +175,22 @@ static void place_areas(ranks_engine_t *e)
 static k3_status_t ranks_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
 {
     ranks_engine_t *e = NULL;
+    uint64_t        bytes = 0, rows_bytes = 0;
 
     if (k3_alloc("ranks engine", 1, sizeof(*e), &e, err) == K3_OK) {
         e->env = *env;
         e->rank = (uint32_t)env->world->rank;
         e->packs = env->cell->profile->qp_map == K3_QP_SPLIT;
         k3_ranks_plan(env->cell, &e->g);
+        bytes = e->g.bytes;
+        if (k3_ranks_on_device(e)) {
+            rows_bytes = e->g.buffer;
+            bytes = k3_ranks_part_words(env->cell, &e->g);
+        }
         alloc_tables(e, err);
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        k3_engine_queue_pairs(env, e->g.bytes, 0, &e->qps, err);
+        k3_engine_queue_pairs(env, bytes, rows_bytes, &e->qps, err);
     }
     if (err->status != K3_OK) {
         if (e != NULL) {
@@ -181,6 +227,20 @@ static k3_qps_t *ranks_qps(void *engine)
     return ((ranks_engine_t *)engine)->qps;
 }
 
+static const char *ranks_refuses_device(const k3_cell_t *cell)
+{
+    if (cell->combine_format != K3_FORMAT_BF16) {
+        return "its results are encoded by the processor (--combine-dtype bf16)";
+    }
+    if (k3_profile_combine_record(cell->profile, cell->combine_format, cell->model.latent,
+                                  cell->model.topk) %
+            16 !=
+        0) {
+        return "its results are no multiples of 16 bytes (K a multiple of 2)";
+    }
+    return NULL;
+}
+
 const k3_engine_ops_t k3_engine_ranks = {
     .version = K3_ENGINE_VERSION,
     .name = "ranks",
@@ -191,4 +251,5 @@ const k3_engine_ops_t k3_engine_ranks = {
     .combine = k3_ranks_combine,
     .settle = ranks_settle,
     .qps = ranks_qps,
+    .refuses_device = ranks_refuses_device,
 };

@@ -7,23 +7,38 @@
 
 /* --- the experts' side ----------------------------------------------------------------------- */
 
+static size_t meta_at(const ranks_engine_t *e)
+{
+    return k3_round_up(k3_format_row_bytes(e->env.cell->combine_format, e->g.width),
+                       e->env.cell->profile->pad);
+}
+
+static size_t meta_bytes(const ranks_engine_t *e)
+{
+    return (size_t)e->g.topk * e->env.cell->profile->combine_meta_topk_bytes;
+}
+
 /* The ids and weights that travel back with a sum; nobody reads them. */
 static void write_meta(const ranks_engine_t *e, const ranks_row_t *row, uint8_t *out)
 {
     const k3_profile_t *p = e->env.cell->profile;
-    size_t at = k3_round_up(k3_format_row_bytes(e->env.cell->combine_format, e->g.width), p->pad);
 
     if (p->combine_meta_topk_bytes == 0) {
         return;
     }
-    memset(out + at, 0, (size_t)e->g.topk * p->combine_meta_topk_bytes);
+    memset(out, 0, meta_bytes(e));
     for (uint32_t j = 0; j < row->pairs; j++) {
         const ranks_pair_t *pair = &e->pair[row->pair + j];
-        uint8_t            *meta = out + at + (size_t)pair->k * p->combine_meta_topk_bytes;
+        uint8_t            *meta = out + (size_t)pair->k * p->combine_meta_topk_bytes;
 
         memcpy(meta, &pair->expert, sizeof(pair->expert));
         memcpy(meta + sizeof(pair->expert), &pair->weight, sizeof(pair->weight));
     }
+}
+
+static const uint16_t *result_at(const ranks_engine_t *e, uint64_t pair)
+{
+    return (const uint16_t *)(const void *)(e->results + pair * e->result_stride);
 }
 
 /* bf16(sum over the rank's experts of the row of weight * result), in the combine format. */
@@ -33,11 +48,10 @@ static void make_partial(ranks_engine_t *e, const ranks_row_t *row, uint8_t *out
     k3_format_t       format = e->env.cell->combine_format;
 
     for (uint32_t j = 0; j < row->pairs; j++) {
-        e->parts[j] =
-            (const uint16_t *)(const void *)(e->results + (row->pair + j) * e->result_stride);
+        e->parts[j] = result_at(e, row->pair + j);
         e->weights[j] = e->pair[row->pair + j].weight;
     }
-    write_meta(e, row, out);
+    write_meta(e, row, out + meta_at(e));
     if (format == K3_FORMAT_BF16) {
         e->env.kernels->combine(e->parts, e->weights, row->pairs, g->width,
                                 (uint16_t *)(void *)out);
@@ -61,6 +75,36 @@ static uint8_t *back_at(const ranks_engine_t *e, const ranks_row_t *row)
                           ? row->slot
                           : row->source * g->m + row->slot) *
                          g->result;
+}
+
+/* On a device the sums of all rows are made together, in front of the first post. */
+static k3_status_t make_partials(ranks_engine_t *e, k3_error_t *err)
+{
+    k3_compute_t *c = e->env.compute;
+    uint32_t      most = 0;
+
+    for (uint64_t i = 0; i < e->rows_here; i++) {
+        most = e->row[i].pairs > most ? e->row[i].pairs : most;
+    }
+    for (uint64_t i = 0; i < e->rows_here; i++) {
+        const ranks_row_t *row = &e->row[i];
+        uint8_t           *out = back_at(e, row);
+
+        for (uint32_t j = 0; j < most; j++) {
+            bool there = j < row->pairs;
+
+            e->parts[i * most + j] = there ? result_at(e, row->pair + j) : NULL;
+            e->weights[i * most + j] = there ? e->pair[row->pair + j].weight : 0.0f;
+        }
+        e->sums[i] = (uint16_t *)(void *)out;
+        e->meta_at[i] = out + meta_at(e);
+        write_meta(e, row, e->meta + i * meta_bytes(e));
+    }
+    c->ops->combine_to(c, e->parts, e->weights, e->rows_here, most, e->g.width, e->sums);
+    if (meta_bytes(e) > 0) {
+        c->ops->place(c, e->meta_at, e->meta, e->rows_here, meta_bytes(e));
+    }
+    return c->ops->finish(c, err);
 }
 
 static void put_result(ranks_engine_t *e, const ranks_row_t *row, uint32_t qp, uint32_t k,
@@ -88,7 +132,9 @@ static void send_row(ranks_engine_t *e, const ranks_row_t *row)
 
     uint8_t *out = back_at(e, row);
 
-    make_partial(e, row, out);
+    if (!k3_ranks_on_device(e)) {
+        make_partial(e, row, out);
+    }
     if (g->back != K3_BACK_PACKED && g->back != K3_BACK_PULLED) {
         put_result(e, row, k3_ranks_back_qp(e->env.cell, g, row->slot), e->pair[row->pair].k, out);
     }
@@ -150,6 +196,10 @@ static k3_status_t send(ranks_engine_t *e, k3_error_t *err)
         k3_ranks_barrier(e, K3_TRAFFIC_COMBINE, false, err) != K3_OK) {
         return err->status;
     }
+    if (k3_ranks_on_device(e) && p->combine_copy != K3_COPY_PER_EXPERT &&
+        make_partials(e, err) != K3_OK) {
+        return err->status;
+    }
     send_rows(e);
     switch (p->combine_when) {
     case K3_WHEN_PER_QP:
@@ -166,6 +216,7 @@ static k3_status_t send(ranks_engine_t *e, k3_error_t *err)
         }
         break;
     }
+    e->env.compute->ops->copies_done(e->env.compute);
     return err->status;
 }
 
@@ -223,15 +274,16 @@ static const uint16_t *result_of(ranks_engine_t *e, uint64_t i, uint32_t j)
     return e->part + (uint64_t)j * g->width;
 }
 
-static void add_ranks(ranks_engine_t *e, uint64_t i, uint16_t *out)
+/* What is added for own row i: `count` parts, NULL behind the last. */
+static void list_ranks(ranks_engine_t *e, uint64_t i, uint32_t count, const uint16_t **parts)
 {
-    for (uint32_t j = 0; j < e->targets[i]; j++) {
-        e->parts[j] = result_of(e, i, j);
+    for (uint32_t j = 0; j < count; j++) {
+        parts[j] = j < e->targets[i] ? result_of(e, i, j) : NULL;
     }
-    e->env.kernels->combine(e->parts, NULL, e->targets[i], e->g.width, out);
 }
 
-static void add_experts(ranks_engine_t *e, const k3_rows_t *rows, uint64_t i, uint16_t *out)
+static void list_experts(ranks_engine_t *e, const k3_rows_t *rows, uint64_t i,
+                         const uint16_t **parts)
 {
     const k3_ranks_t *g = &e->g;
     const uint8_t    *back = e->block + g->back_recv[e->set];
@@ -239,22 +291,31 @@ static void add_experts(ranks_engine_t *e, const k3_rows_t *rows, uint64_t i, ui
     for (uint32_t k = 0; k < g->topk; k++) {
         const uint8_t *result = back + k3_ranks_back_at(g, 0, k, i, 0) * g->result;
 
-        e->parts[k] =
-            rows->ids[i * g->topk + k] < 0 ? NULL : (const uint16_t *)(const void *)result;
+        parts[k] = rows->ids[i * g->topk + k] < 0 ? NULL : (const uint16_t *)(const void *)result;
     }
-    e->env.kernels->combine(e->parts, rows->weights + i * g->topk, g->topk, g->width, out);
 }
 
+/* Row by row, so that what was listed is still in the cache; on a device all together. */
 static void reduce(ranks_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
 {
-    bool by_expert = e->env.cell->profile->combine_copy == K3_COPY_PER_EXPERT;
+    const k3_ranks_t *g = &e->g;
+    k3_compute_t     *c = e->env.compute;
+    bool              by_expert = e->env.cell->profile->combine_copy == K3_COPY_PER_EXPERT;
+    bool              together = k3_ranks_on_device(e);
+    uint64_t          at_once = together ? rows->count : 1;
 
-    for (uint64_t i = 0; i < rows->count; i++) {
-        if (by_expert) {
-            add_experts(e, rows, i, combined + i * e->g.width);
-        } else {
-            add_ranks(e, i, combined + i * e->g.width);
+    for (uint64_t first = 0; first < rows->count; first += at_once) {
+        uint32_t count = by_expert ? g->topk : together ? g->copies : e->targets[first];
+
+        for (uint64_t i = 0; i < at_once; i++) {
+            if (by_expert) {
+                list_experts(e, rows, first + i, e->parts + i * count);
+            } else {
+                list_ranks(e, first + i, count, e->parts + i * count);
+            }
         }
+        c->ops->combine(c, e->parts, by_expert ? rows->weights + first * g->topk : NULL, at_once,
+                        count, g->width, combined + first * g->width);
     }
 }
 
@@ -285,5 +346,5 @@ k3_status_t k3_ranks_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
     }
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
     e->set = (e->set + 1) % e->g.sets;
-    return err->status;
+    return err->status == K3_OK ? e->env.compute->ops->finish(e->env.compute, err) : err->status;
 }

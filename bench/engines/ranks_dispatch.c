@@ -20,10 +20,10 @@ static void send_counts(ranks_engine_t *e, int64_t *line)
         for (uint32_t x = 0; x < g->local; x++) {
             own[1 + x] = -(int64_t)e->expert_rows[peer * g->local + x] - 1;
         }
-        k3_qps_put(e->qps, (int)peer, 0, own, g->counts + e->rank * sizeof(int64_t),
-                   sizeof(int64_t), 0);
-        k3_qps_put(e->qps, (int)peer, 0, own + 1,
-                   g->counts + g->ranks * sizeof(int64_t) + e->rank * bytes, bytes, 0);
+        k3_qps_put_words(e->qps, (int)peer, 0, own, g->counts + e->rank * sizeof(int64_t),
+                         sizeof(int64_t));
+        k3_qps_put_words(e->qps, (int)peer, 0, own + 1,
+                         g->counts + g->ranks * sizeof(int64_t) + e->rank * bytes, bytes);
     }
 }
 
@@ -44,7 +44,7 @@ static k3_status_t notify(ranks_engine_t *e, k3_error_t *err)
 static k3_status_t read_counts(ranks_engine_t *e, k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
-    uint8_t          *rows = e->block + g->counts, *experts = rows + g->ranks * sizeof(int64_t);
+    uint8_t          *rows = e->words + g->counts, *experts = rows + g->ranks * sizeof(int64_t);
 
     e->announced_pairs = 0;
     for (uint32_t s = 0; s < g->ranks; s++) {
@@ -119,10 +119,26 @@ static void send_part(ranks_engine_t *e, uint32_t peer, uint32_t qp, uint64_t fi
         k3_qps_put_gather(e->qps, (int)peer, qp, &from, to, n * g->record_payload);
         return;
     }
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n && !k3_ranks_on_device(e); i++) {
         memcpy(packed + i * g->record, rows[i], g->record);
     }
     k3_qps_put(e->qps, (int)peer, qp, packed, to, n * g->record, n * g->record_payload);
+}
+
+/* On a device all that leaves through queue pairs is packed together, in front of the first post. */
+static k3_status_t pack_on_device(ranks_engine_t *e, k3_error_t *err)
+{
+    const k3_ranks_t *g = &e->g;
+    k3_compute_t     *c = e->env.compute;
+
+    for (uint32_t peer = 0; peer < g->ranks; peer++) {
+        for (uint64_t i = 0; i < e->next[peer] && peer != e->rank; i++) {
+            c->ops->copy(c, e->send + (peer * g->m + i) * g->record, e->leaves[peer * g->m + i],
+                         g->record);
+        }
+    }
+    c->ops->copies_done(c);
+    return c->ops->finish(c, err);
 }
 
 /* One put for each QP of each peer. */
@@ -204,11 +220,15 @@ static k3_status_t send(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *er
     if (p->slots == K3_SLOTS_COMPACT && reserve(e, err) != K3_OK) {
         return err->status;
     }
+    if (e->packs && k3_ranks_on_device(e) && pack_on_device(e, err) != K3_OK) {
+        return err->status;
+    }
     if (e->packs) {
         send_parts(e);
     } else {
         send_rows(e, rows);
     }
+    e->env.compute->ops->copies_done(e->env.compute);
     switch (p->dispatch_when) {
     case K3_WHEN_PER_QP:
         k3_ranks_flag_parts(e, &e->g.words[K3_WORDS_DISPATCH], e->next, err);
@@ -286,8 +306,11 @@ k3_status_t k3_ranks_dispatch(void *engine, const k3_rows_t *rows, k3_error_t *e
         return k3_packed_dispatch(e, rows, err);
     }
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
-    k3_ranks_encode(e, rows);
+    k3_ranks_encode(e, rows, err);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
+    if (err->status != K3_OK) {
+        return err->status;
+    }
 
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
     if (e->env.cell->profile->notify && notify(e, err) != K3_OK) {
@@ -304,7 +327,7 @@ k3_status_t k3_ranks_dispatch(void *engine, const k3_rows_t *rows, k3_error_t *e
                 (unsigned long long)e->announced_pairs, (unsigned long long)e->pairs_here);
     }
     if (e->g.reserve != K3_NO_AREA) {
-        k3_signal_clear64(e->block + e->g.reserve);
+        k3_signal_clear64(e->words + e->g.reserve);
     }
     k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);

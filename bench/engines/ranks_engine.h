@@ -29,14 +29,20 @@ typedef struct ranks_engine {
     k3_engine_env_t env;
     k3_ranks_t      g;
     k3_qps_t       *qps;
-    uint8_t        *block;
-    uint32_t        rank;
-    unsigned        set;             /* of the areas in use */
-    uint64_t        round, barriers; /* iterations, barriers so far */
-    bool            packs;           /* rows of a rank leave together */
-    bool            soft;            /* some rank has lanes that need their peers' progress */
+    uint8_t        *block; /* of rows: memory of the compute */
+    uint8_t *words; /* of signals and counts, the host's: the same block where rows are too */
+    uint32_t rank;
+    unsigned set;             /* of the areas in use */
+    uint64_t round, barriers; /* iterations, barriers so far */
+    bool     packs;           /* rows of a rank leave together */
+    bool     soft;            /* some rank has lanes that need their peers' progress */
 
     /* the origin's side */
+    /* On a device metadata of records are written and read here. */
+    uint8_t  *meta;      /* [own rows or cap] */
+    uint8_t **meta_at;   /* likewise: where they belong */
+    uint64_t *meta_from; /* [R] the first of each source */
+
     uint8_t        *send, *own_send; /* records as they leave; own_send: not in the block */
     ranks_target_t *target;          /* [own rows][copies] */
     uint32_t       *targets;         /* [own rows] */
@@ -63,12 +69,14 @@ typedef struct ranks_engine {
     /* the way back */
     uint8_t  *back; /* results as they leave; one record of the engine's when nothing needs more */
     uint8_t  *own_back;
-    uint16_t *partial;        /* [W] */
-    float    *decoded;        /* [W] */
-    uint8_t  *pulled;         /* [copies] results */
-    uint16_t *part;           /* [copies][W] */
+    uint16_t *partial; /* [W] */
+    float    *decoded; /* [W] */
+    uint8_t  *pulled;  /* [copies] results */
+    uint16_t *part;    /* [copies][W] */
+    /* Of one row; on a device of all rows, either way. */
     const uint16_t **parts;   /* [K] */
     float           *weights; /* [K] */
+    uint16_t       **sums;    /* on a device: [cap] where sums go */
 
     struct packed_rows *packed; /* slots split: ranks_packed.c */
 
@@ -108,7 +116,7 @@ void k3_ranks_signal(ranks_engine_t *e, uint32_t peer, uint32_t qp, const k3_wor
 /* --- ranks_records.c ------------------------------------------------------------------------- */
 
 /* Brings the rows to their records, notes where each goes and counts. */
-void k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows);
+k3_status_t k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
 
 /* Reads what arrived and sorts it by expert. */
 k3_status_t k3_ranks_index(ranks_engine_t *e, k3_error_t *err);
@@ -117,6 +125,11 @@ k3_status_t k3_ranks_index(ranks_engine_t *e, k3_error_t *err);
 static inline uint8_t *k3_ranks_record(const ranks_engine_t *e, uint64_t row)
 {
     return e->send + ((e->packs ? e->rank * e->g.m : 0) + row) * e->g.record;
+}
+
+static inline bool k3_ranks_on_device(const ranks_engine_t *e)
+{
+    return e->env.compute->device != NULL;
 }
 
 /* --- ranks_dispatch.c, ranks_combine.c ------------------------------------------------------- */

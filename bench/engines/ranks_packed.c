@@ -7,6 +7,7 @@
 
 #include "bench/engines/ranks_engine.h"
 #include "bench/plan/buffers.h"
+#include "harness/base/arith.h"
 #include "harness/base/memory.h"
 
 /* Behind the values of a copy: its row, expert and selection. */
@@ -21,7 +22,10 @@ struct packed_rows {
     uint64_t      *fill;                 /* [E] */
     uint64_t      *pairs;                /* [R][R] rows from one rank to another */
     uint64_t      *from;                 /* [R + 1] rows of each source among those here */
-    uint8_t       *copies;               /* [cap] records */
+    uint8_t       *copies;               /* [cap] records; memory of the compute */
+    uint8_t       *rows;                 /* on a device: [own rows] in the format */
+    uint64_t       row;                  /* bytes of one */
+    uint8_t      **meta_at;              /* [own rows K] where the metadata of each copy goes */
     uint32_t      *want[K3_WORDS_COUNT]; /* [R] immediates of each source so far */
 };
 
@@ -35,7 +39,9 @@ void k3_packed_destroy(ranks_engine_t *e)
     for (int i = 0; i < K3_WORDS_COUNT; i++) {
         k3_free(p->want[i]);
     }
-    k3_free(p->copies);
+    k3_compute_free(e->env.compute, p->rows);
+    k3_compute_free(e->env.compute, p->copies);
+    k3_free(p->meta_at);
     k3_free(p->from);
     k3_free(p->pairs);
     k3_free(p->fill);
@@ -73,17 +79,25 @@ k3_status_t k3_packed_create(ranks_engine_t *e, k3_error_t *err)
                  err) != K3_OK ||
         k3_alloc("source ranges", (uint64_t)g->ranks + 1, sizeof(uint64_t), &p->from, err) !=
             K3_OK ||
-        k3_alloc("copies of the rows", cap, g->record, &p->copies, err) != K3_OK) {
+        k3_compute_alloc(e->env.compute, "copies of the rows", cap, g->record, false, &p->copies,
+                         err) != K3_OK) {
         return err->status;
     }
-    return K3_OK;
+    if (!k3_ranks_on_device(e)) {
+        return K3_OK;
+    }
+    p->row = k3_round_up(g->source_at, 16);
+    return k3_alloc("places of metadata", rows * g->topk, sizeof(void *), &p->meta_at, err) == K3_OK
+               ? k3_compute_alloc(e->env.compute, "rows in their format", rows, p->row, false,
+                                  &p->rows, err)
+               : err->status;
 }
 
 /* --- packing --------------------------------------------------------------------------------- */
 
 static uint32_t *count_line(const ranks_engine_t *e, uint32_t source)
 {
-    return (uint32_t *)(void *)(e->block + e->g.counts) + (uint64_t)source * e->g.experts;
+    return (uint32_t *)(void *)(e->words + e->g.counts) + (uint64_t)source * e->g.experts;
 }
 
 static uint64_t pairs_between(const ranks_engine_t *e, uint32_t source, uint32_t rank)
@@ -144,14 +158,50 @@ static void count_rows(ranks_engine_t *e, const k3_rows_t *rows)
     add_pairs(e, e->rank);
 }
 
+static void encode_row(ranks_engine_t *e, const k3_rows_t *rows, uint64_t i, uint8_t *body)
+{
+    const k3_ranks_t *g = &e->g;
+
+    e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * g->width, g->width,
+                           body + g->values_at, body + g->scales_at);
+}
+
+/* On a device rows are brought to their format apart, and all copies are made together. */
+static k3_status_t pack_on_device(ranks_engine_t *e, const k3_rows_t *rows, uint64_t copies,
+                                  k3_error_t *err)
+{
+    const k3_ranks_t      *g = &e->g;
+    struct packed_rows    *p = e->packed;
+    k3_compute_t          *c = e->env.compute;
+    const k3_encode_rows_t to = {.format = e->env.cell->dispatch_format,
+                                 .rows = rows->count,
+                                 .width = g->width,
+                                 .in = rows->latent,
+                                 .records = p->rows,
+                                 .stride = p->row,
+                                 .values_at = g->values_at,
+                                 .scales_at = g->scales_at};
+
+    c->ops->encode(c, &to);
+    for (uint64_t place = 0; place < copies; place++) {
+        uint8_t *record = e->send + place * g->record;
+
+        c->ops->copy(c, record, p->body[place], g->source_at);
+        p->meta_at[place] = record + g->source_at;
+    }
+    c->ops->place(c, p->meta_at, p->meta, copies, sizeof(packed_meta_t));
+    return c->ops->finish(c, err);
+}
+
 /* Each row is brought to its format once, at the place of its first copy. */
-static void sort_rows(ranks_engine_t *e, const k3_rows_t *rows)
+static k3_status_t sort_rows(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
 {
     const k3_ranks_t   *g = &e->g;
     struct packed_rows *p = e->packed;
+    uint64_t            copies = 0;
 
     for (uint64_t i = 0; i < rows->count; i++) {
-        uint8_t *body = NULL;
+        uint8_t *body = p->rows != NULL ? p->rows + i * p->row : NULL;
 
         for (uint32_t k = 0; k < g->topk; k++) {
             int32_t  id = rows->ids[i * g->topk + k];
@@ -164,13 +214,14 @@ static void sort_rows(ranks_engine_t *e, const k3_rows_t *rows)
             p->place[i * g->topk + k] = (uint32_t)place;
             if (body == NULL) {
                 body = e->send + place * g->record;
-                e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * g->width,
-                                       g->width, body + g->values_at, body + g->scales_at);
+                encode_row(e, rows, i, body);
             }
             p->body[place] = body;
             p->meta[place] = (packed_meta_t){.row = (int32_t)i, .id = id, .k = (int32_t)k};
+            copies++;
         }
     }
+    return p->rows != NULL ? pack_on_device(e, rows, copies, err) : K3_OK;
 }
 
 /* --- immediates ------------------------------------------------------------------------------ */
@@ -225,19 +276,20 @@ static void send_counts(ranks_engine_t *e)
     for (uint32_t step = 1; step < g->ranks; step++) {
         uint32_t peer = (e->rank + step) % g->ranks;
 
-        k3_qps_put(e->qps, (int)peer, 0, count_line(e, e->rank), g->counts + e->rank * bytes, bytes,
-                   0);
+        k3_qps_put_words(e->qps, (int)peer, 0, count_line(e, e->rank), g->counts + e->rank * bytes,
+                         bytes);
         immediate(e, peer, 0, K3_WORDS_NOTIFY);
         expect(e, K3_WORDS_NOTIFY, peer, 1);
     }
 }
 
-/* The copies at the places from `at` on, as they leave through a queue pair; packed just before it reads them. */
+/* The copies at the places from `at` on, as they leave through a queue pair; packed just before it reads them,
+ * if they are not yet. */
 static const uint8_t *pack(ranks_engine_t *e, uint64_t at, uint64_t n)
 {
     const k3_ranks_t *g = &e->g;
 
-    for (uint64_t i = at; i < at + n; i++) {
+    for (uint64_t i = at; i < at + n && !k3_ranks_on_device(e); i++) {
         uint8_t *record = e->send + i * g->record;
 
         if (e->packed->body[i] != record) {
@@ -260,7 +312,7 @@ static void send_range(ranks_engine_t *e, uint32_t peer, uint64_t first, uint64_
     if (n == 0) {
         return;
     }
-    if (k3_qps_mapped(e->qps, (int)peer) != NULL) {
+    if (k3_qps_mapped(e->qps, (int)peer) != NULL && !k3_ranks_on_device(e)) {
         k3_gather_t from = {.rows = e->packed->body + at,
                             .row_bytes = g->source_at,
                             .tails = (const char *)(e->packed->meta + at),
@@ -341,8 +393,9 @@ static void send_rest(ranks_engine_t *e)
     }
 }
 
-static void copy_rows(ranks_engine_t *e)
+static k3_status_t copy_rows(ranks_engine_t *e, k3_error_t *err)
 {
+    k3_compute_t     *c = e->env.compute;
     const k3_ranks_t *g = &e->g;
     const uint8_t    *recv = e->block + g->recv[0];
 
@@ -351,9 +404,12 @@ static void copy_rows(ranks_engine_t *e)
         uint64_t rest = beyond_private(e, s, e->rank);
         uint64_t n = pairs_between(e, s, e->rank) - rest;
 
-        memcpy(to, recv + s * g->private_rows * g->record, n * g->record);
-        memcpy(to + n * g->record, recv + shared_at(e, s, e->rank) * g->record, rest * g->record);
+        c->ops->copy(c, to, recv + s * g->private_rows * g->record, n * g->record);
+        c->ops->copy(c, to + n * g->record, recv + shared_at(e, s, e->rank) * g->record,
+                     rest * g->record);
     }
+    c->ops->copies_done(c);
+    return c->ops->finish(c, err);
 }
 
 /* Counts to all, and what fits the private ranges without waiting for theirs. */
@@ -385,9 +441,9 @@ k3_status_t k3_packed_dispatch(ranks_engine_t *e, const k3_rows_t *rows, k3_erro
 
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
     count_rows(e, rows);
-    sort_rows(e, rows);
+    sort_rows(e, rows, err);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
-    if (send_ahead(e, err) != K3_OK) {
+    if (err->status != K3_OK || send_ahead(e, err) != K3_OK) {
         return err->status;
     }
 
@@ -397,8 +453,10 @@ k3_status_t k3_packed_dispatch(ranks_engine_t *e, const k3_rows_t *rows, k3_erro
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
     if (wait_for(e, K3_WORDS_DISPATCH, K3_TRAFFIC_DISPATCH, "immediates", err) == K3_OK) {
-        copy_rows(e);
-        free_buffer(e, K3_TRAFFIC_DISPATCH, err);
+        e->env.compute->ops->copies_done(e->env.compute); /* rows of the own rank */
+        if (copy_rows(e, err) == K3_OK) {
+            free_buffer(e, K3_TRAFFIC_DISPATCH, err);
+        }
     }
     k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_DISPATCH_WAIT);
@@ -457,16 +515,17 @@ static void reduce(ranks_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
 {
     const k3_ranks_t *g = &e->g;
     const uint8_t    *back = e->block + g->back_recv[0];
+    uint64_t          at_once = k3_ranks_on_device(e) ? rows->count : 1;
 
-    for (uint64_t i = 0; i < rows->count; i++) {
-        for (uint32_t k = 0; k < g->topk; k++) {
-            const uint8_t *result = back + e->packed->place[i * g->topk + k] * g->result;
+    for (uint64_t first = 0; first < rows->count; first += at_once) {
+        for (uint64_t i = 0; i < at_once * g->topk; i++) {
+            uint64_t       at = first * g->topk + i;
+            const uint8_t *result = back + e->packed->place[at] * g->result;
 
-            e->parts[k] =
-                rows->ids[i * g->topk + k] < 0 ? NULL : (const uint16_t *)(const void *)result;
+            e->parts[i] = rows->ids[at] < 0 ? NULL : (const uint16_t *)(const void *)result;
         }
-        e->env.kernels->combine(e->parts, rows->weights + i * g->topk, g->topk, g->width,
-                                combined + i * g->width);
+        e->env.compute->ops->combine(e->env.compute, e->parts, rows->weights + first * g->topk,
+                                     at_once, g->topk, g->width, combined + first * g->width);
     }
 }
 
@@ -478,6 +537,7 @@ k3_status_t k3_packed_combine(ranks_engine_t *e, const k3_rows_t *rows, uint16_t
     k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
     send_results(e);
+    e->env.compute->ops->copies_done(e->env.compute);
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
@@ -490,6 +550,9 @@ k3_status_t k3_packed_combine(ranks_engine_t *e, const k3_rows_t *rows, uint16_t
     k3_span_begin(spans, K3_PHASE_COMBINE_REDUCE);
     reduce(e, rows, combined);
     k3_span_end(spans, K3_PHASE_COMBINE_REDUCE);
+    if (e->env.compute->ops->finish(e->env.compute, err) != K3_OK) {
+        return err->status;
+    }
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
     free_buffer(e, K3_TRAFFIC_COMBINE, err);

@@ -35,36 +35,71 @@ static uint32_t find_targets(ranks_engine_t *e, const int32_t *ids, ranks_target
     return n;
 }
 
-static void write_ids(const k3_ranks_t *g, const int32_t *ids, uint8_t *record)
+static void write_ids(const k3_ranks_t *g, const int32_t *ids, uint8_t *meta)
 {
+    meta += g->ids_at - g->meta_at;
     if (g->id_bytes == sizeof(int32_t)) {
-        memcpy(record + g->ids_at, ids, g->topk * sizeof(int32_t));
+        memcpy(meta, ids, g->topk * sizeof(int32_t));
         return;
     }
     for (uint32_t k = 0; k < g->topk; k++) {
         uint16_t id = (uint16_t)ids[k]; /* -1 becomes the largest */
 
-        memcpy(record + g->ids_at + k * sizeof(id), &id, sizeof(id));
+        memcpy(meta + k * sizeof(id), &id, sizeof(id));
+    }
+}
+
+/* All of it but the weights, which are memory of the compute. */
+static void write_meta(const ranks_engine_t *e, const k3_rows_t *rows, uint64_t i, uint8_t *meta)
+{
+    const k3_ranks_t *g = &e->g;
+    int32_t           source = (int32_t)(e->rank * g->m + i);
+
+    write_ids(g, rows->ids + i * g->topk, meta);
+    if (g->source_at != K3_NO_AREA) {
+        memcpy(meta + (g->source_at - g->meta_at), &source, sizeof(source));
     }
 }
 
 static void encode_row(ranks_engine_t *e, const k3_rows_t *rows, uint64_t i, uint8_t *record)
 {
     const k3_ranks_t *g = &e->g;
-    int32_t           source = (int32_t)(e->rank * g->m + i);
 
     e->env.kernels->encode(e->env.cell->dispatch_format, rows->latent + i * g->width, g->width,
                            record + g->values_at, record + g->scales_at);
-    write_ids(g, rows->ids + i * g->topk, record);
+    write_meta(e, rows, i, record + g->meta_at);
     if (g->weights_at != K3_NO_AREA) {
         memcpy(record + g->weights_at, rows->weights + i * g->topk, g->topk * sizeof(float));
     }
-    if (g->source_at != K3_NO_AREA) {
-        memcpy(record + g->source_at, &source, sizeof(source));
-    }
 }
 
-void k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows)
+static void encode_on_device(ranks_engine_t *e, const k3_rows_t *rows)
+{
+    const k3_ranks_t      *g = &e->g;
+    k3_compute_t          *c = e->env.compute;
+    const k3_encode_rows_t to = {.format = e->env.cell->dispatch_format,
+                                 .rows = rows->count,
+                                 .width = g->width,
+                                 .in = rows->latent,
+                                 .records = k3_ranks_record(e, 0),
+                                 .stride = g->record,
+                                 .values_at = g->values_at,
+                                 .scales_at = g->scales_at};
+
+    c->ops->encode(c, &to);
+    for (uint64_t i = 0; i < rows->count; i++) {
+        write_meta(e, rows, i, e->meta + i * g->meta_bytes);
+        e->meta_at[i] = k3_ranks_record(e, i) + g->meta_at;
+    }
+    c->ops->place(c, e->meta_at, e->meta, rows->count, g->meta_bytes);
+    for (uint64_t i = 0; i < rows->count && g->weights_at != K3_NO_AREA; i++) {
+        c->ops->copy(c, k3_ranks_record(e, i) + g->weights_at, rows->weights + i * g->topk,
+                     g->topk * sizeof(float));
+    }
+    c->ops->copies_done(c);
+}
+
+k3_status_t k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
 
@@ -75,27 +110,32 @@ void k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows)
         uint32_t        n = find_targets(e, rows->ids + i * g->topk, t);
 
         e->targets[i] = n;
-        if (n > 0) {
+        if (n > 0 && !k3_ranks_on_device(e)) {
             encode_row(e, rows, i, k3_ranks_record(e, i));
         }
         for (uint32_t j = 0; e->packs && j < n; j++) {
             e->leaves[t[j].rank * g->m + t[j].slot] = k3_ranks_record(e, i);
         }
     }
+    if (k3_ranks_on_device(e)) {
+        encode_on_device(e, rows);
+    }
+    return e->env.compute->ops->finish(e->env.compute, err);
 }
 
 /* --- at the experts -------------------------------------------------------------------------- */
 
-static int32_t read_id(const k3_ranks_t *g, const uint8_t *record, uint32_t k)
+static int32_t read_id(const k3_ranks_t *g, const uint8_t *meta, uint32_t k)
 {
     int32_t  id;
     uint16_t narrow;
 
+    meta += g->ids_at - g->meta_at;
     if (g->id_bytes == sizeof(int32_t)) {
-        memcpy(&id, record + g->ids_at + k * sizeof(id), sizeof(id));
+        memcpy(&id, meta + k * sizeof(id), sizeof(id));
         return id;
     }
-    memcpy(&narrow, record + g->ids_at + k * sizeof(narrow), sizeof(narrow));
+    memcpy(&narrow, meta + k * sizeof(narrow), sizeof(narrow));
     return narrow == UINT16_MAX ? -1 : narrow;
 }
 
@@ -108,7 +148,7 @@ static k3_status_t too_many(const ranks_engine_t *e, k3_error_t *err)
 }
 
 /* The row's pairs with local experts, behind those of the rows before. */
-static k3_status_t take_pairs(ranks_engine_t *e, const uint8_t *record, ranks_row_t *row,
+static k3_status_t take_pairs(ranks_engine_t *e, const uint8_t *meta, ranks_row_t *row,
                               k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
@@ -117,7 +157,7 @@ static k3_status_t take_pairs(ranks_engine_t *e, const uint8_t *record, ranks_ro
     row->pair = e->pairs_here;
     row->pairs = 0;
     for (uint32_t k = 0; k < g->topk; k++) {
-        int32_t id = read_id(g, record, k);
+        int32_t id = read_id(g, meta, k);
         float   weight = 1.0f;
 
         if (id < -1 || id >= (int32_t)g->experts) {
@@ -131,7 +171,8 @@ static k3_status_t take_pairs(ranks_engine_t *e, const uint8_t *record, ranks_ro
             return too_many(e, err);
         }
         if (g->weights_at != K3_NO_AREA) {
-            memcpy(&weight, record + g->weights_at + k * sizeof(weight), sizeof(weight));
+            memcpy(&weight, meta + (g->weights_at - g->meta_at) + k * sizeof(weight),
+                   sizeof(weight));
         }
         e->pair[e->pairs_here++] = (ranks_pair_t){(uint32_t)id - first, k, weight};
         e->begin[(uint32_t)id - first + 1]++;
@@ -141,13 +182,13 @@ static k3_status_t take_pairs(ranks_engine_t *e, const uint8_t *record, ranks_ro
 }
 
 /* Whose row it is, by its metadata; `source`: by its place, R where that says nothing. */
-static k3_status_t take_source(const k3_ranks_t *g, const uint8_t *record, uint32_t source,
+static k3_status_t take_source(const k3_ranks_t *g, const uint8_t *meta, uint32_t source,
                                ranks_row_t *row, k3_error_t *err)
 {
     int32_t flat = (int32_t)(source * g->m);
 
     if (g->source_at != K3_NO_AREA) {
-        memcpy(&flat, record + g->source_at, sizeof(flat));
+        memcpy(&flat, meta + (g->source_at - g->meta_at), sizeof(flat));
     }
     if (flat < 0 || (uint64_t)flat >= g->ranks * g->m ||
         (source < g->ranks && (uint64_t)flat / g->m != source)) {
@@ -161,25 +202,58 @@ static k3_status_t take_source(const k3_ranks_t *g, const uint8_t *record, uint3
 }
 
 /* The metadata behind the values of the next record are fetched while this one's are read. */
-static void expect_row(const k3_ranks_t *g, const uint8_t *next)
+static void expect_row(const ranks_engine_t *e, const uint8_t *next)
 {
-    for (uint64_t at = g->ids_at; at < g->record + 64; at += 64) {
+    const k3_ranks_t *g = &e->g;
+
+    for (uint64_t at = g->ids_at; at < g->record + 64 && !k3_ranks_on_device(e); at += 64) {
         __builtin_prefetch(next + at);
     }
+}
+
+/* On a device the metadata of all rows that can have arrived are brought to the host; a source that announced
+ * pairs sent no more rows than that. */
+static k3_status_t fetch_meta(ranks_engine_t *e, uint8_t *recv, k3_error_t *err)
+{
+    const k3_ranks_t *g = &e->g;
+    k3_compute_t     *c = e->env.compute;
+    uint64_t          n = 0;
+
+    for (uint32_t s = 0; s < g->ranks; s++) {
+        uint64_t rows = e->counts[s] < g->m ? e->counts[s] : g->m;
+
+        if (rows > e->cap - n) {
+            return too_many(e, err);
+        }
+        e->meta_from[s] = n;
+        for (uint64_t i = 0; i < rows; i++) {
+            e->meta_at[n++] = recv + (s * g->m + i) * g->record + g->meta_at;
+        }
+    }
+    c->ops->fetch(c, e->meta, (const uint8_t *const *)e->meta_at, n, g->meta_bytes);
+    return err->status;
+}
+
+static const uint8_t *meta_of(const ranks_engine_t *e, const uint8_t *record, uint32_t source,
+                              uint32_t slot)
+{
+    return k3_ranks_on_device(e) ? e->meta + (e->meta_from[source] + slot) * e->g.meta_bytes
+                                 : record + e->g.meta_at;
 }
 
 static k3_status_t take_row(ranks_engine_t *e, const uint8_t *record, uint32_t source,
                             uint32_t slot, k3_error_t *err)
 {
-    ranks_row_t *row = &e->row[e->rows_here];
+    ranks_row_t   *row = &e->row[e->rows_here];
+    const uint8_t *meta = meta_of(e, record, source, slot);
 
-    expect_row(&e->g, record + e->g.record);
+    expect_row(e, record + e->g.record);
     if (e->rows_here == e->cap) {
         return too_many(e, err);
     }
     row->slot = slot;
-    if (take_source(&e->g, record, source, row, err) == K3_OK &&
-        take_pairs(e, record, row, err) == K3_OK && row->pairs == 0) {
+    if (take_source(&e->g, meta, source, row, err) == K3_OK &&
+        take_pairs(e, meta, row, err) == K3_OK && row->pairs == 0) {
         k3_fail(err, K3_ERR_CHECK, "slot %u of rank %u: no expert of rank %u", slot, source,
                 e->rank);
     }
@@ -251,9 +325,12 @@ static void sort_by_expert(ranks_engine_t *e, const uint8_t *recv)
 
 k3_status_t k3_ranks_index(ranks_engine_t *e, k3_error_t *err)
 {
-    const uint8_t *recv = e->block + e->g.recv[e->set];
+    uint8_t *recv = e->block + e->g.recv[e->set];
 
     e->rows_here = e->pairs_here = 0;
+    if (k3_ranks_on_device(e) && fetch_meta(e, recv, err) != K3_OK) {
+        return err->status;
+    }
     memset(e->begin, 0, (e->g.local + 1) * sizeof(*e->begin));
     if (e->env.cell->profile->slots == K3_SLOTS_COMPACT) {
         take_compact_rows(e, recv, err);

@@ -53,7 +53,7 @@ static void clear_word(uint8_t *word, uint32_t bytes)
 /* One look at word i; nothing is noted for a source from which nothing was to come. */
 static bool look(ranks_engine_t *e, const ranks_wait_t *w, uint32_t i, uint64_t begin)
 {
-    uint8_t *word = e->block + w->words->at + (uint64_t)i * w->words->bytes;
+    uint8_t *word = e->words + w->words->at + (uint64_t)i * w->words->bytes;
     uint64_t value = read_word(word, w->words->bytes);
     uint64_t want = w->wants != NULL ? w->wants[i] : w->want;
 

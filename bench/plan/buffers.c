@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "bench/plan/counted.h"
+#include "bench/plan/device.h"
 #include "bench/plan/fused.h"
 #include "bench/plan/in_place.h"
 #include "bench/plan/rails.h"
@@ -243,6 +244,58 @@ static void plan_engine(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     }
 }
 
+/* --- on a device ------------------------------------------------------------------------------- */
+
+/* What the arithmetic keeps for a cell: tables in both memories, and rows between its kernels. */
+static void plan_arithmetic(const k3_cell_t *cell, uint32_t rank, uint64_t *tables, uint64_t *rows)
+{
+    enum { POINTER = 8, ID = 4, COPY = 24 };
+    const k3_recipe_t *recipe = &cell->runner->recipe;
+    uint64_t           front = k3_front_rows(cell, rank), arriving = k3_rows_arriving(cell, rank);
+    uint64_t           picks = front * cell->model.topk, most = picks > arriving ? picks : arriving;
+    uint64_t           width = cell->model.latent;
+    uint32_t           begin, end;
+
+    k3_layout_expert_slice(&cell->layout, &cell->model, rank, &begin, &end);
+    *tables = most * (2 * POINTER + ID + COPY + k3_meta_bytes(cell)) + 2 * picks * ID +
+              arriving * (3 * POINTER + 2 * ID);
+    *rows = k3_rows_aligned(cell)
+                ? 0
+                : (front + arriving) * (k3_format_row_bytes(cell->dispatch_format, width) + 32);
+    if (k3_needs_experts(cell)) {
+        *tables += 2 * arriving * POINTER;
+        *rows += arriving * (2 * width + 2 * (uint64_t)(end - begin));
+        *rows += arriving * (k3_format_row_bytes(recipe->input, width) +
+                             k3_format_row_bytes(recipe->middle, end - begin));
+    }
+}
+
+/* Rows, slots, results and weights there; here what is not rows, mirrors of what is written and read, and one
+ * expert at a time on its way. */
+static void place_on_device(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
+{
+    k3_expert_shape_t shape = slice_shape(cell, rank);
+    uint64_t          tables, rows, here = m->hidden, there;
+
+    plan_arithmetic(cell, rank, &tables, &rows);
+    there = k3_add(k3_add(m->block, m->beside), m->engine);
+    there = k3_add(there, k3_add(tables, rows));
+    there = k3_add(there, k3_add(m->expert_weights, m->shared_expert + m->dense_weights));
+    for (int b = 0; b < K3_BUF_COUNT; b++) {
+        if (k3_buffer_of_host((k3_buffer_t)b)) {
+            here = k3_add(here, m->buffer[b]);
+        } else if (b != K3_BUF_DENSE_WORK) {
+            there = k3_add(there, m->buffer[b]);
+            here = k3_add(here, k3_buffer_mirrored((k3_buffer_t)b) ? m->buffer[b] : 0);
+        }
+    }
+    here = k3_add(here, k3_add(tables, m->shared_expert + m->dense_weights));
+    here = k3_add(here, m->expert_weights > 0 ? k3_expert_layout(&shape, NULL, NULL) : 0);
+    m->device = there;
+    m->host = here;
+    m->total = k3_add(here, there);
+}
+
 void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory)
 {
     *memory = (k3_memory_t){0};
@@ -259,6 +312,11 @@ void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory)
         memory->hidden = k3_mul(k3_hidden_rows(cell->hidden), (uint64_t)cell->model.hidden * 2);
         memory->total = k3_add(memory->total, memory->hidden);
     }
+    memory->host = memory->total;
+    if (cell->on_device) {
+        memory->buffer[K3_BUF_DENSE_WORK] = 0;
+        place_on_device(cell, rank, memory);
+    }
 }
 
 uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
@@ -274,8 +332,8 @@ uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int n
 
             k3_memory_plan(cell, r, &memory);
             mapped += memory.mapped_dense;
-            total = k3_add(total, memory.total == K3_TOO_BIG ? K3_TOO_BIG
-                                                             : memory.total - memory.mapped_dense);
+            total = k3_add(total, memory.host == K3_TOO_BIG ? K3_TOO_BIG
+                                                            : memory.host - memory.mapped_dense);
             ++*ranks;
         }
     }

@@ -38,8 +38,23 @@ typedef struct k3_memory {
     /* Of the weights: read where they lie in a mapped file. These pages are not allocated; those of dense
      * tensors are the same for all ranks of a node. */
     uint64_t mapped_experts, mapped_dense;
-    uint64_t total; /* mapped pages too; K3_TOO_BIG when it does not fit in 64 bits */
+    uint64_t total;        /* mapped pages too; K3_TOO_BIG when it does not fit in 64 bits */
+    uint64_t host, device; /* of the total; nothing on a device where rows lie in the host */
 } k3_memory_t;
+
+/* Of the host whatever computes: who posts reads the ids, and work space belongs to the processor. */
+static inline bool k3_buffer_of_host(k3_buffer_t buffer)
+{
+    return buffer == K3_BUF_IDS || buffer == K3_BUF_EXPERT_WORK;
+}
+
+/* What the host writes in front of an iteration or reads behind it: it has a mirror of what a device holds. */
+static inline bool k3_buffer_mirrored(k3_buffer_t buffer)
+{
+    return !k3_buffer_of_host(buffer) && buffer != K3_BUF_EXCHANGE && buffer != K3_BUF_NORMED &&
+           buffer != K3_BUF_SHARED_MID && buffer != K3_BUF_SHARED && buffer != K3_BUF_PACKED &&
+           buffer != K3_BUF_DENSE_WORK;
+}
 
 extern const char *const k3_buffer_names[];
 
@@ -63,7 +78,7 @@ void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory);
 /* Of the rank that needs most. */
 void k3_memory_largest(const k3_cell_t *cell, k3_memory_t *memory);
 
-/* Bytes of all ranks on a real node together, pages that they share counted once; real_node_of NULL: all
+/* Bytes of the hosts of all ranks on a real node together, pages that they share counted once; real_node_of NULL: all
  * ranks. *ranks is how many they are. */
 uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
                            uint32_t *ranks);

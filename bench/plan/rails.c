@@ -85,6 +85,14 @@ static void place_signals(const k3_cell_t *cell, k3_rails_t *r, uint64_t *end)
     r->bytes = k3_round_up(*end, AREA_UNIT);
 }
 
+uint64_t k3_rails_part_words(const k3_cell_t *cell, k3_rails_t *r)
+{
+    uint64_t end = 0;
+
+    place_signals(cell, r, &end);
+    return r->bytes;
+}
+
 static void plan_records(const k3_cell_t *cell, k3_rails_t *r)
 {
     const k3_profile_t *p = cell->profile;

@@ -56,6 +56,10 @@ typedef struct k3_rails {
 
 void k3_rails_plan(const k3_cell_t *cell, k3_rails_t *rails);
 
+/* Moves the signals and counts into a block of their own, which the host polls while rows lie on a device; its
+ * bytes. */
+uint64_t k3_rails_part_words(const k3_cell_t *cell, k3_rails_t *rails);
+
 /* Ranks (as places, ascending) that hold experts of a row; ids of -1 are left out. Returns how many;
  * `places` holds K3_TOPK_MAX. */
 uint32_t k3_rails_places(const k3_cell_t *cell, const int32_t *ids, uint32_t *places);

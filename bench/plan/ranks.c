@@ -61,6 +61,8 @@ static void plan_record(const k3_cell_t *cell, k3_ranks_t *g)
     g->values_at = k3_round_up(p->header_bytes, p->pad);
     g->scales_at = g->values_at + k3_round_up(values, p->pad);
     meta = g->scales_at + k3_round_up(scales, p->pad);
+    g->meta_at = meta;
+    g->meta_bytes = g->record - meta;
     g->weights_at = g->source_at = K3_NO_AREA;
     if (p->meta_topk_bytes >= 2 * sizeof(int32_t)) {
         g->id_bytes = sizeof(int32_t);
@@ -223,13 +225,14 @@ static k3_words_t take_words(k3_ranks_t *g, uint32_t count, uint32_t bytes)
     return words;
 }
 
-static void plan_words(const k3_cell_t *cell, k3_ranks_t *g)
+/* From offset `at` on. */
+static void plan_words(const k3_cell_t *cell, k3_ranks_t *g, uint64_t at)
 {
     const k3_profile_t *p = cell->profile;
     uint32_t back = p->combine_signal_bytes > 0 ? p->combine_signal_bytes : p->signal_bytes;
     bool     split = p->slots == K3_SLOTS_SPLIT;
 
-    g->bytes = k3_round_up(g->buffer, ALIGN);
+    g->bytes = at;
     for (int i = 0; i < K3_WORDS_COUNT; i++) {
         g->words[i] = (k3_words_t){.at = K3_NO_AREA};
     }
@@ -251,14 +254,17 @@ static void plan_words(const k3_cell_t *cell, k3_ranks_t *g)
     if (p->slots == K3_SLOTS_COMPACT) {
         g->reserve = take_words(g, 1, sizeof(uint64_t)).at;
     }
-    if (g->buffer == K3_TOO_BIG) {
-        g->bytes = K3_TOO_BIG;
-    }
+}
+
+uint64_t k3_ranks_part_words(const k3_cell_t *cell, k3_ranks_t *g)
+{
+    plan_words(cell, g, 0);
+    return g->bytes;
 }
 
 static bool any_lane_unmapped(const k3_cell_t *cell)
 {
-    return cell->layout.tp > 1 && (!cell->p2p || cell->nodes > 1);
+    return cell->on_device || (cell->layout.tp > 1 && (!cell->p2p || cell->nodes > 1));
 }
 
 void k3_ranks_plan(const k3_cell_t *cell, k3_ranks_t *g)
@@ -283,5 +289,8 @@ void k3_ranks_plan(const k3_cell_t *cell, k3_ranks_t *g)
         g->recv[i] = g->recv[0];
         g->back_recv[i] = g->back_recv[0];
     }
-    plan_words(cell, g);
+    plan_words(cell, g, k3_round_up(g->buffer, ALIGN));
+    if (g->buffer == K3_TOO_BIG) {
+        g->bytes = K3_TOO_BIG;
+    }
 }

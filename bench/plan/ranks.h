@@ -49,6 +49,7 @@ typedef struct k3_ranks {
     uint64_t values_at, scales_at, ids_at, weights_at,
         source_at; /* offsets in it; K3_NO_AREA: none */
     uint32_t id_bytes;
+    uint64_t meta_at, meta_bytes;    /* what lies behind values and scales */
     uint64_t result, result_payload; /* a returned row */
 
     bool            staged; /* some lane is not mapped: rows leave from the block */
@@ -68,6 +69,10 @@ typedef struct k3_ranks {
 } k3_ranks_t;
 
 void k3_ranks_plan(const k3_cell_t *cell, k3_ranks_t *g);
+
+/* Moves words, counts and reservations into a block of their own, which the host polls while rows lie on a
+ * device; its bytes. */
+uint64_t k3_ranks_part_words(const k3_cell_t *cell, k3_ranks_t *g);
 
 /* The QP of row i of an origin, of the result at `slot` of its source, and of what goes by expert. */
 uint32_t k3_ranks_row_qp(const k3_cell_t *cell, const k3_ranks_t *g, uint64_t row, uint64_t slot);

@@ -38,14 +38,11 @@ static void place_dispatch(k3_rings_t *r, uint64_t *end)
     *end = r->buffer;
 }
 
-static void place_combine(k3_rings_t *r, uint64_t *end)
+static void place_words(k3_rings_t *r, uint64_t *end)
 {
     uint64_t streams = (uint64_t)r->channels * r->per_node * r->nodes;
     uint64_t rails = r->nodes > 1 ? (uint64_t)r->channels * r->nodes : 0;
 
-    r->back_nvl = area(end, streams, r->back_nvl_ring, UNIT);
-    r->back_in = area(end, rails, r->back_rdma_ring, UNIT);
-    r->back_out = area(end, rails, r->back_rdma_ring, UNIT);
     for (int way = 0; way < 2; way++) {
         r->tails[way] = area(end, rails, 4, UNIT);
         r->credits[way] = area(end, rails, 4, UNIT);
@@ -54,7 +51,30 @@ static void place_combine(k3_rings_t *r, uint64_t *end)
     r->back_head = area(end, streams, 4, UNIT);
     r->rail_counts = area(end, r->nodes, r->rail_words * 4, UNIT);
     r->node_counts = area(end, r->per_node, r->node_words * 4, UNIT);
+}
+
+static void place_combine(k3_rings_t *r, uint64_t *end)
+{
+    uint64_t streams = (uint64_t)r->channels * r->per_node * r->nodes;
+    uint64_t rails = r->nodes > 1 ? (uint64_t)r->channels * r->nodes : 0;
+
+    r->back_nvl = area(end, streams, r->back_nvl_ring, UNIT);
+    r->back_in = area(end, rails, r->back_rdma_ring, UNIT);
+    r->back_out = area(end, rails, r->back_rdma_ring, UNIT);
+    place_words(r, end);
     r->bytes = k3_round_up(*end, UNIT);
+}
+
+uint64_t k3_rings_part_words(k3_rings_t *r)
+{
+    uint64_t streams = (uint64_t)r->channels * r->per_node, end = 0;
+    uint64_t rails = r->nodes > 1 ? (uint64_t)r->channels * r->nodes : 0;
+
+    r->nvl_word = area(&end, streams, r->nvl_words * 4, UNIT);
+    r->meta_in = area(&end, rails, r->meta_words * 4, UNIT);
+    r->meta_out = area(&end, rails, r->meta_words * 4, UNIT);
+    place_words(r, &end);
+    return k3_round_up(end, UNIT);
 }
 
 void k3_rings_plan(const k3_cell_t *cell, k3_rings_t *r)

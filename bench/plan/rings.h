@@ -48,6 +48,10 @@ typedef struct k3_rings {
 
 void k3_rings_plan(const k3_cell_t *cell, k3_rings_t *rings);
 
+/* Moves words and metadata messages into a block of their own, which the host polls while rows lie on a
+ * device; its bytes. */
+uint64_t k3_rings_part_words(k3_rings_t *rings);
+
 /* Bytes beside the block that depend on the rows bound: own records, returned sums, records on their way
  * through lanes that are not mapped. */
 uint64_t k3_rings_memory(const k3_rings_t *rings, const k3_rails_t *rails, bool unmapped);

@@ -417,6 +417,7 @@ static void collect_setup(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t 
     }
     MPI_Allreduce(MPI_IN_PLACE, us, 5, MPI_DOUBLE, MPI_MAX, r->world->comm);
     MPI_Allreduce(&bytes, &out->allocated_bytes, 1, MPI_UINT64_T, MPI_MAX, r->world->comm);
+    MPI_Allreduce(&r->device_bytes, &out->device_bytes, 1, MPI_UINT64_T, MPI_MAX, r->world->comm);
     MPI_Allreduce(&calls, &out->timed_allocations, 1, MPI_UINT64_T, MPI_MAX, r->world->comm);
     out->weights_us = us[0];
     out->queue_pairs_us = us[1];

@@ -44,6 +44,7 @@ static void sampler_free(k3_sampler_t *s)
     }
     k3_free(s->overlap);
     k3_free(s->unbooked);
+    k3_free(s->unmarked);
     k3_free(s->gap);
     k3_free(s->beat);
     k3_free(s->headline_max);
@@ -80,6 +81,7 @@ static k3_status_t sampler_open(k3_sampler_t *s, k3_measurement_t *out, k3_error
         open_samples("gaps", n, &s->gap, err) != K3_OK ||
         open_samples("beats", n, &s->beat, err) != K3_OK ||
         open_samples("samples", n, &s->unbooked, err) != K3_OK ||
+        open_samples("samples", n, &s->unmarked, err) != K3_OK ||
         k3_alloc("late starts", n, sizeof(uint32_t), &out->starts.late_at, err) != K3_OK ||
         k3_alloc("warm-up samples", K3_WARMUP_MOST, sizeof(double), &out->warmup.samples, err) !=
             K3_OK ||
@@ -300,9 +302,7 @@ static uint64_t sample(k3_sampler_t *s, k3_measurement_t *out)
     do {
         uint64_t calls;
 
-        if (k3_instrument_due(s, n)) {
-            k3_instrument_iterate(s, &out->instrument);
-        }
+        k3_instrument_control(s, n, out);
         s->beat[n] = k3_sampler_beat(s);
         calls = k3_alloc_calls();
         k3_sampler_iterate(s);
@@ -373,7 +373,7 @@ static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err
                             s->scratch, &out->timeline, err);
     }
     k3_idle_judge(s->headline_max, s->gap, n, s->scratch, &out->idle);
-    k3_instrument_judge(s, n, &out->instrument, err);
+    k3_instrument_judge(s, n, out, err);
     judge_host(s, n, &out->host);
     for (int p = K3_PHASE_DISPATCH; p < K3_PHASE_COUNT; p++) {
         /* local[] was read by k3_collect: its room is free. */

@@ -48,7 +48,7 @@ typedef struct k3_warmup {
     bool     steady;  /* else it ended at a limit */
 } k3_warmup_t;
 
-/* Headline with the accounts of the queue pairs against without. */
+/* Headline with the accounts of the queue pairs, or the events of a device, against without. */
 typedef struct k3_instrument {
     uint64_t on, off; /* iterations */
     bool     valid, has_range;
@@ -111,7 +111,8 @@ typedef struct k3_measurement {
     uint64_t          iterations;
     k3_phase_t        headline;
     k3_warmup_t       warmup;
-    k3_instrument_t   instrument;
+    k3_instrument_t   instrument; /* accounts */
+    k3_instrument_t   events;     /* both times without accounts, where there are some */
     k3_starts_t       starts;
     k3_trend_t        trend; /* of the headline */
     k3_idle_t         idle;
@@ -136,6 +137,7 @@ typedef struct k3_measurement {
     uint64_t          mask_count;
     k3_error_t        trapped;         /* a limit has stopped the cell: the rest was not measured */
     uint64_t          allocated_bytes; /* of the rank that holds most */
+    uint64_t          device_bytes;    /* likewise, of a device */
     uint64_t          timed_allocations; /* inside timed iterations; must be 0 */
     double            weights_us, queue_pairs_us, registration_us, connection_us,
         selftest_us; /* slowest rank */

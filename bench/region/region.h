@@ -82,6 +82,7 @@ typedef struct k3_region {
     double     setup_queue_pairs_us;
     uint64_t   allocated_bytes; /* by this process when the region was ready, the block included;
                                  without the work space of the dense library */
+    uint64_t   device_bytes;    /* of the device's memory, by then */
     bool       stand_in;        /* the component's experts are y = x * factor */
     float     *factors;         /* [local experts] */
     unsigned   pairs;           /* dispatches of an iteration that are booked */
@@ -147,6 +148,10 @@ void k3_region_restore_waits(k3_region_t *region);
 
 /* The values of the last iteration for the host; from a device they are copied. */
 void k3_region_look(k3_region_t *region, k3_region_view_t *view);
+
+/* Whether events of a device time its kernels, and switching that for the iterations to come. */
+bool k3_region_times_kernels(const k3_region_t *region);
+void k3_region_time_kernels(k3_region_t *region, bool on);
 
 /* One iteration, begun by all ranks together; afterwards region->spans holds its times. */
 k3_status_t k3_region_run(k3_region_t *region, uint64_t payload, k3_error_t *err);

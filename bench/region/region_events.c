@@ -66,6 +66,16 @@ void k3_region_events_destroy(k3_region_t *r)
     r->events = NULL;
 }
 
+bool k3_region_times_kernels(const k3_region_t *r)
+{
+    return r->events != NULL && r->events->on;
+}
+
+void k3_region_time_kernels(k3_region_t *r, bool on)
+{
+    r->events->on = on;
+}
+
 void k3_region_events_begin(k3_region_t *r)
 {
     if (r->events == NULL || !r->events->on) {

@@ -7,12 +7,6 @@
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* Of the host whatever computes: who posts reads the ids, and work space belongs to the processor. */
-static bool is_of_host(int buffer)
-{
-    return buffer == K3_BUF_IDS || buffer == K3_BUF_EXPERT_WORK;
-}
-
 /* What the collectives read and write. */
 static bool is_transported(int buffer)
 {
@@ -20,24 +14,17 @@ static bool is_transported(int buffer)
            buffer == K3_BUF_COMBINED || buffer == K3_BUF_ROUTED || buffer == K3_BUF_OUTPUT;
 }
 
-/* What the host writes in front of an iteration or reads behind it. */
-static bool is_mirrored(int buffer)
-{
-    return buffer != K3_BUF_EXCHANGE && buffer != K3_BUF_NORMED && buffer != K3_BUF_SHARED_MID &&
-           buffer != K3_BUF_SHARED && buffer != K3_BUF_PACKED;
-}
-
 static k3_status_t alloc_buffer(k3_region_t *r, int b, uint64_t bytes, k3_error_t *err)
 {
     const char *name = k3_buffer_names[b];
 
     r->buffer_bytes[b] = bytes;
-    if (is_of_host(b)) {
+    if (k3_buffer_of_host((k3_buffer_t)b)) {
         return k3_alloc(name, bytes, 1, &r->buffer[b], err);
     }
     if (k3_compute_alloc(&r->compute, name, bytes, 1, is_transported(b), &r->buffer[b], err) ==
             K3_OK &&
-        r->compute.device != NULL && is_mirrored(b)) {
+        r->compute.device != NULL && k3_buffer_mirrored((k3_buffer_t)b)) {
         k3_alloc(name, bytes, 1, &r->mirror[b], err);
     }
     return err->status;
@@ -299,6 +286,7 @@ static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *opti
         k3_qps_t *qps = r->ops->qps(r->engine);
 
         r->allocated_bytes = k3_alloc_bytes() + (qps != NULL ? k3_qps_bytes(qps) : 0);
+        r->device_bytes = r->compute.device != NULL ? r->compute.device->bytes : 0;
     }
     return err->status;
 }
@@ -427,7 +415,7 @@ void k3_region_destroy(k3_region_t *r)
     }
     for (int b = 0; b < K3_BUF_COUNT; b++) {
         k3_free(r->mirror[b]);
-        if (is_of_host(b)) {
+        if (k3_buffer_of_host((k3_buffer_t)b)) {
             k3_free(r->buffer[b]);
         } else {
             k3_compute_free(&r->compute, r->buffer[b]);

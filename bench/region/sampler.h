@@ -29,6 +29,7 @@ typedef struct k3_sampler {
     k3_spans_global_t           global;
     k3_timeline_t               timeline;
     double                     *unbooked; /* [capacity] headline times with the accounts off */
+    double                     *unmarked; /* [capacity] ... and the events of a device off too */
 } k3_sampler_t;
 
 /* One iteration with inputs of its own. Another rank waits inside it, so a fault cannot be agreed on. */
@@ -45,10 +46,10 @@ void k3_warm_up(k3_sampler_t *s, k3_warmup_t *warmup);
 /* How fast the processor is just now, us; in front of each iteration. */
 double k3_sampler_beat(const k3_sampler_t *s);
 
-/* One iteration in seven more with the accounts off, apart from the samples. */
-bool        k3_instrument_due(const k3_sampler_t *s, uint64_t n);
-void        k3_instrument_iterate(k3_sampler_t *s, k3_instrument_t *instrument);
-k3_status_t k3_instrument_judge(const k3_sampler_t *s, uint64_t n, k3_instrument_t *instrument,
+/* One iteration in seven more with the accounts off, and on a device one with its events off as well, apart
+ * from the samples; behind `n` of these. */
+void        k3_instrument_control(k3_sampler_t *s, uint64_t n, k3_measurement_t *out);
+k3_status_t k3_instrument_judge(const k3_sampler_t *s, uint64_t n, k3_measurement_t *out,
                                 k3_error_t *err);
 
 #endif

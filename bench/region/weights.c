@@ -89,14 +89,16 @@ static k3_status_t fill_experts(const k3_cell_t *cell, uint32_t rank, k3_weights
         w->checkpoint = cell->checkpoint;
         return K3_OK;
     }
-    if (k3_alloc("expert weights", w->experts, w->pitch, &w->block, err) != K3_OK) {
+    if (k3_alloc("expert weights", w->device == NULL ? w->experts : 1, w->pitch, &w->block, err) !=
+            K3_OK ||
+        (w->device != NULL && k3_weights_open(w, err) != K3_OK)) {
         return err->status;
     }
-    for (uint32_t x = 0; x < w->experts; x++) {
+    for (uint32_t x = 0; x < w->experts && err->status == K3_OK; x++) {
         k3_expert_weights_t e;
 
         k3_watchdog_tick("set-up: expert weights", x);
-        k3_weights_expert(w, x, &e);
+        k3_expert_layout(&w->shape, w->block + (w->device == NULL ? x : 0) * w->pitch, &e);
         /* The block is ours: the views are const for the kernels only. */
         fill_matrix(cell, first + x, K3_MATRIX_W1, begin, end - begin, 0, w->shape.latent,
                     w->block + (e.w1 - w->block),
@@ -107,8 +109,11 @@ static k3_status_t fill_experts(const k3_cell_t *cell, uint32_t rank, k3_weights
         fill_matrix(cell, first + x, K3_MATRIX_W2, 0, w->shape.latent, begin, end,
                     w->block + (e.w2 - w->block),
                     w->block + ((const uint8_t *)e.w2_scale - w->block));
+        if (w->device != NULL) {
+            k3_weights_send(w, x, &e, err);
+        }
     }
-    return K3_OK;
+    return err->status;
 }
 
 /* --- dense parts ----------------------------------------------------------------------------- */
@@ -258,8 +263,11 @@ k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t
         weights->norm_gain = weights->tensor[K3_TENSOR_LATENT_NORM];
     }
     k3_memory_plan(cell, rank, &memory);
-    weights->bytes = memory.expert_weights + memory.shared_expert + memory.dense_weights +
-                     memory.buffer[K3_BUF_DENSE_WORK] - memory.mapped_experts - memory.mapped_dense;
+    weights->bytes = weights->device != NULL
+                         ? 0
+                         : memory.expert_weights + memory.shared_expert + memory.dense_weights +
+                               memory.buffer[K3_BUF_DENSE_WORK] - memory.mapped_experts -
+                               memory.mapped_dense;
     weights->fill_us = k3_clock_us(k3_clock_now() - begin);
     write_key(cell, rank, weights->key);
     return K3_OK;

@@ -12,13 +12,13 @@ enum { K3_WEIGHTS_KEY_MAX = 192 };
 
 typedef struct k3_weights {
     char                   key[K3_WEIGHTS_KEY_MAX]; /* what they were made for; "": empty */
-    uint64_t               bytes;                   /* as planned, without mapped pages */
-    k3_expert_shape_t      shape;                   /* of the slice held */
-    uint32_t               experts;                 /* held by this rank */
+    uint64_t               bytes;      /* of the host as planned, without mapped pages */
+    k3_expert_shape_t      shape;      /* of the slice held */
+    uint32_t               experts;    /* held by this rank */
     const k3_checkpoint_t *checkpoint; /* whose experts are read in place; NULL: block */
     uint32_t               first;      /* expert of all, the local one 0 */
-    uint8_t               *block;      /* all experts, one layout after the other */
-    uint64_t               pitch;      /* bytes of one */
+    uint8_t               *block; /* all experts, one layout after the other; with a device one */
+    uint64_t               pitch; /* bytes of one */
     const uint16_t        *tensor[K3_TENSOR_COUNT]; /* NULL: not needed by this cell */
     uint16_t              *copy[K3_TENSOR_COUNT];   /* owned; NULL: in place */
     uint64_t               tensor_bytes[K3_TENSOR_COUNT];
@@ -37,13 +37,17 @@ typedef struct k3_weights {
 /* Weights outlive a cell: the next one with the same model, seed and placement finds them ready.
  * `ensure` makes *weights those of the cell, `release` frees them unless they already are (so that
  * the memory of a new cell is judged without the old one's). An empty object is all zero but for the
- * device. On failure it is empty. For a device they are copied there; the host keeps its own. */
+ * device. On failure it is empty. For a device they are copied there, and the host keeps none. */
 k3_status_t k3_weights_ensure(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights,
                               k3_error_t *err);
 void        k3_weights_release(const k3_cell_t *cell, uint32_t rank, k3_weights_t *weights);
 void        k3_weights_destroy(k3_weights_t *weights);
 
-/* weights_device.c: what `ensure` filled goes to the device; and back to nothing. */
+/* weights_device.c: room for all experts; one of them goes there; and what else `ensure` filled, which leaves
+ * the host; and back to nothing. */
+k3_status_t k3_weights_open(k3_weights_t *weights, k3_error_t *err);
+k3_status_t k3_weights_send(k3_weights_t *weights, uint32_t local, const k3_expert_weights_t *from,
+                            k3_error_t *err);
 k3_status_t k3_weights_upload(k3_weights_t *weights, k3_error_t *err);
 void        k3_weights_drop(k3_weights_t *weights);
 

@@ -389,6 +389,10 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
     set_pattern(o, cell);
     json_object_set_new(o, "setup", record_setup(m));
     json_object_set_new(json_object_get(o, "memory"), "allocated_bytes", count(m->allocated_bytes));
+    if (cell->on_device) {
+        json_object_set_new(json_object_get(o, "memory"), "on_device_allocated_bytes",
+                            count(m->device_bytes));
+    }
     json_object_set_new(json_object_get(o, "memory"), "timed_allocations",
                         count(m->timed_allocations));
 }

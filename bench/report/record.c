@@ -288,9 +288,11 @@ static json_t *record_memory(const k3_cell_t *cell, const k3_memory_t *m)
 {
     uint64_t rest =
         k3_add(k3_add(m->expert_weights, m->hidden), k3_add(m->shared_expert, m->dense_weights));
-    json_t *memory = json_object();
+    uint64_t all = cell->on_device ? m->device : m->total;
+    json_t  *memory = json_object();
 
-    k3_set_count(memory, "buffers_bytes", m->total == K3_TOO_BIG ? K3_TOO_BIG : m->total - rest);
+    rest -= cell->on_device ? m->hidden : 0;
+    k3_set_count(memory, "buffers_bytes", all == K3_TOO_BIG ? K3_TOO_BIG : all - rest);
     k3_set_count(memory, "block_bytes", m->block);
     k3_set_count(memory, "expert_weights_bytes", m->expert_weights);
     k3_set_count(memory, "shared_expert_bytes", m->shared_expert);
@@ -300,6 +302,10 @@ static json_t *record_memory(const k3_cell_t *cell, const k3_memory_t *m)
     k3_set_count(memory, "hidden_bytes", m->hidden);
     k3_set_count(memory, "mapped_bytes", m->mapped_experts + m->mapped_dense);
     k3_set_count(memory, "total_bytes", m->total);
+    if (cell->on_device) {
+        k3_set_count(memory, "host_bytes", m->host);
+        k3_set_count(memory, "on_device_bytes", m->device);
+    }
     return memory;
 }
 

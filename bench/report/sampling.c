@@ -202,4 +202,7 @@ void k3_record_sampling(json_t *o, const k3_measurement_t *m, const k3_measure_o
     } else {
         k3_set_null(o, "instrument", why_no_instrument(m, options));
     }
+    if (m->events.valid) {
+        json_object_set_new(o, "events", record_instrument(&m->events));
+    }
 }

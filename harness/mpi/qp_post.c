@@ -171,7 +171,9 @@ static inline bool send_put(k3_qps_t *qps, k3_lane_t *lane, const put_t *put, k3
 {
     const k3_lane_words_t *words =
         put->words && qps->words != NULL ? &qps->words[lane - qps->lanes] : NULL;
-    const char *local = (const char *)put->local + (put->words ? 0 : qps->rows.shift);
+    intptr_t shift =
+        put->words || qps->rows.device == NULL ? 0 : k3_device_reach(qps->rows.device, put->local);
+    const char *local = (const char *)put->local + shift;
     uint64_t    remote = (words != NULL ? words->remote : lane->remote) + put->offset;
 
     qps->unfenced = true;

@@ -303,13 +303,15 @@ k3_device_result_t count(int *n)
 
 k3_device_result_t info(int index, k3_device_info_t *i)
 {
+    const char *memory = getenv("K3_EMULATED_MEMORY"); /* that it claims to have */
+
     if (index < 0 || index >= how_many()) {
         return {no_such_device, "info of an emulated device"};
     }
     snprintf(i->name, sizeof i->name, "emulated device, warps of %u", k3_warp);
     snprintf(i->bus, sizeof i->bus, "emulated:%d", index);
     snprintf(i->architecture, sizeof i->architecture, "emulated");
-    i->memory_bytes = 1ull << 30;
+    i->memory_bytes = memory != nullptr ? strtoull(memory, nullptr, 10) : 1ull << 30;
     i->processors = 1;
     i->clock_mhz = 1;
     return done("info of an emulated device");

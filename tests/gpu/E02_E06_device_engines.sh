@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Every engine that runs with its rows on a device, which is the emulated one: against plan and oracle on 2, 4 and
+# 8 ranks, the two hops over virtual nodes, formats whose records are no multiples of 16 bytes, the budgets of both
+# memories. Called with EMULATED_BINARY SOURCE_DIR PLAIN_BINARY.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/../cli/lib.sh"
+
+limit=200
+small=(--device emulated --share-device on --tokens 3 --check every --iters 1)
+model=(--model "tiny:E=8,K=2,H=128,L=512,I=64,S=64")
+apart=nccl_ep,pplx_garden,mori:asyncll,deepep_v2:direct # one hop, a copy for each rank or expert
+rails=mori:v1,mori:v1ll,deepep_v2:hybrid,deepep:normal  # two hops
+
+lanes_fit='.cells[].qps | select(. != null) | .matches_plan and ([table | select(.lane == "p2p")] | length == 0)'
+
+# --- all of them on four ranks of two nodes, in their own formats; pplx needs groups ---------------------------------
+launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dp 2 --component pair --backend "mpi,pplx,$apart,$rails" --out four.json
+expect_rc 0
+expect_good four.json 10
+expect four.json "$lanes_fit"
+expect four.json 'of("mpi") | .qps == null and ([.phases[].name] | contains(["notify", "quantize", "expert_mlp", "combine_reduce"]))'
+check "the record is valid" python3 "$source_dir/tests/rules/check_schema.py" \
+    "$source_dir/results/schema/k3bench.result.1.schema.json" four.json
+
+# --- two budgets: what is planned for the device is what it takes, and the host keeps no weights ----------------------
+expect four.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
+expect four.json '.cells[].memory | .on_device_bytes + .host_bytes == .total_bytes'
+K3_EMULATED_MEMORY=1000000 launch 2 run "${small[@]}" "${model[@]}" --backend mooncake --tokens 32 --max-tokens 32
+expect_rc 3
+expect_text err 'mooncake: needs [0-9]+ bytes of the device.s memory a rank \(and [0-9]+ of the host.s\), [0-9]+ for the 2 ranks on emulated:0, which has 1000000'
+single plan "${model[@]}" --tp 2 --backend mooncake --device cuda --json plan.json
+expect_rc 0
+expect plan.json '.cells[0].memory | .on_device_bytes > .expert_weights_bytes and .host_bytes > 0'
+
+# --- an empty rank, and records of any size ----------------------------------------------------------------------------
+launch 2 run "${small[@]}" --model "tiny:E=8,K=2,H=128,L=256,I=64,S=64" --dispatch-dtype fp8 --backend "mpi,mooncake,$apart" \
+    --tokens 4 --component pair --tokens-skew one-empty --iters 2 --out any.json
+expect_rc 0
+expect_good any.json 6
+expect any.json '.cells[].events.n_off == 1' # the cost of events
+expect any.json "$lanes_fit"
+
+# --- what stays refused, with its reason -------------------------------------------------------------------------------
+launch 2 run "${small[@]}" "${model[@]}" --backend megamoe,mori:intra,flashinfer,null --out some.json
+expect_rc 0
+expect some.json '.cells[] | if name == "null" then good else .status == "unsupported" and (.reason | length > 0) end'
+single run "${small[@]}" "${model[@]}" --backend mori:asyncll --combine-dtype fp8
+expect_refused 2 'its results are encoded by the processor \(--combine-dtype bf16\)'
+
+# --- the whole region; quantised rows, many to a rank, over TCP; eight ranks; all formats --------------------------------------
+long_tests || exit 0
+launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dp 2 --backend "mpi,pplx,$apart,$rails" --out region.json
+expect_rc 0
+expect_good region.json 10
+expect region.json "$lanes_fit"
+expect region.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
+UCX_TLS=tcp,self launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dispatch-dtype fp8 --component pair \
+    --tokens 40 --backend "$rails" --out fp8.json
+expect_rc 0
+expect_good fp8.json 4
+expect fp8.json "$lanes_fit"
+launch 8 run "${small[@]}" --model "tiny:E=16,K=4,H=128,L=512,I=64,S=64" --nodes-as 2 --component pair \
+    --backend "mpi,mooncake,$apart,$rails" --routing zipf:1.2 --tokens 6 --out eight.json
+expect_rc 0
+expect_good eight.json 10
+expect eight.json "$lanes_fit"
+for format in bf16 mxfp8 mxfp4; do
+    launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dispatch-dtype "$format" --tokens 40 \
+        --backend mpi,mooncake,mori:asyncll,mori:v1,mori:v1ll --out "$format.json"
+    expect_rc 0
+    expect_good "$format.json" 5
+    expect "$format.json" "$lanes_fit"
+done
