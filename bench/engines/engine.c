@@ -25,6 +25,20 @@ k3_status_t k3_engine_check_device(const k3_cell_t *cell, k3_error_t *err)
     return K3_OK;
 }
 
+const char *k3_engine_refuses_results(const k3_cell_t *cell)
+{
+    if (cell->combine_format != K3_FORMAT_BF16) {
+        return "its results are encoded by the processor (--combine-dtype bf16)";
+    }
+    if (k3_profile_combine_record(cell->profile, cell->combine_format, cell->model.latent,
+                                  cell->model.topk) %
+            16 !=
+        0) {
+        return "its results are no multiples of 16 bytes (K a multiple of 2)";
+    }
+    return NULL;
+}
+
 static void copy_rows(void *compute, void *to, const void *from, uint64_t bytes)
 {
     k3_compute_t *c = compute;

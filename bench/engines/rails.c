@@ -426,20 +426,6 @@ static k3_status_t rails_settle(void *engine, k3_error_t *err)
     return k3_qps_bank_end(((rails_engine_t *)engine)->qps, err);
 }
 
-static const char *rails_refuses_device(const k3_cell_t *cell)
-{
-    if (cell->combine_format != K3_FORMAT_BF16) {
-        return "its results are encoded by the processor (--combine-dtype bf16)";
-    }
-    if (k3_profile_combine_record(cell->profile, cell->combine_format, cell->model.latent,
-                                  cell->model.topk) %
-            16 !=
-        0) {
-        return "its results are no multiples of 16 bytes (K a multiple of 2)";
-    }
-    return NULL;
-}
-
 const k3_engine_ops_t k3_engine_rails = {
     .version = K3_ENGINE_VERSION,
     .name = "rails",
@@ -450,5 +436,5 @@ const k3_engine_ops_t k3_engine_rails = {
     .combine = k3_rails_combine,
     .settle = rails_settle,
     .qps = rails_qps,
-    .refuses_device = rails_refuses_device,
+    .refuses_device = k3_engine_refuses_results,
 };

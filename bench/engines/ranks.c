@@ -227,20 +227,6 @@ static k3_qps_t *ranks_qps(void *engine)
     return ((ranks_engine_t *)engine)->qps;
 }
 
-static const char *ranks_refuses_device(const k3_cell_t *cell)
-{
-    if (cell->combine_format != K3_FORMAT_BF16) {
-        return "its results are encoded by the processor (--combine-dtype bf16)";
-    }
-    if (k3_profile_combine_record(cell->profile, cell->combine_format, cell->model.latent,
-                                  cell->model.topk) %
-            16 !=
-        0) {
-        return "its results are no multiples of 16 bytes (K a multiple of 2)";
-    }
-    return NULL;
-}
-
 const k3_engine_ops_t k3_engine_ranks = {
     .version = K3_ENGINE_VERSION,
     .name = "ranks",
@@ -251,5 +237,5 @@ const k3_engine_ops_t k3_engine_ranks = {
     .combine = k3_ranks_combine,
     .settle = ranks_settle,
     .qps = ranks_qps,
-    .refuses_device = ranks_refuses_device,
+    .refuses_device = k3_engine_refuses_results,
 };

@@ -295,8 +295,8 @@ static void check_combine(uint32_t rows, uint32_t k, uint32_t width, bool weight
     device<uint16_t>         values((size_t)rows * k * width), out((size_t)rows * width, true);
     device<const uint16_t *> parts((size_t)rows * k);
     device<float>            weights((size_t)rows * k);
-    k3_gpu_combine_t a = {rows,      k, width, parts.data(), weighted ? weights.data() : nullptr,
-                          out.data(), nullptr};
+    k3_gpu_combine_t         a = {
+                rows, k, width, parts.data(), weighted ? weights.data() : nullptr, out.data(), nullptr};
     std::vector<uint16_t> want(width);
     uint64_t              seed = k;
 
