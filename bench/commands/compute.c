@@ -50,11 +50,11 @@ static k3_status_t choose_threads(const char *text, const k3_world_t *world, k3_
         return err->status;
     }
     if (count > share) {
-        return k3_fail(
-            err, K3_ERR_USAGE,
-            "threads %llu: a rank's share is %llu (%d cores for the %d ranks of host %s)",
-            (unsigned long long)count, (unsigned long long)share, world->cores, world->local_size,
-            world->host);
+        return k3_fail(err, K3_ERR_USAGE,
+                       "threads %llu: a rank's share is %llu (cores that it may use: %d, ranks of "
+                       "host %s: %d)",
+                       (unsigned long long)count, (unsigned long long)share, world->cores,
+                       world->host, world->local_size);
     }
     k3_threads_set((int)count);
     return K3_OK;

@@ -202,6 +202,7 @@ static int run_launched(int argc, char **argv)
     code = finish(&d, first, &err);
     code = k3_world_first(&d.world, code);
     k3_world_finalize(&d.world);
+    k3_world_free(&d.world);
     return code;
 }
 

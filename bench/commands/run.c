@@ -176,6 +176,7 @@ static void close_run(k3_run_t *run)
     k3_world_finalize(&run->world);
     k3_watchdog_stop();
     k3_rollcall_close(run->roll);
+    k3_world_free(&run->world);
 }
 
 /* Without a world only the launcher's variables tell the ranks apart; one of them speaks. */
@@ -229,6 +230,7 @@ static int run_run(int argc, char **argv)
     if (k3_command_options(&k3_command_run, argc, argv, &run.options, &help, &err) == K3_OK &&
         help) {
         k3_world_finalize(&run.world);
+        k3_world_free(&run.world);
         return 0;
     }
     if (k3_world_agree(&run.world, &err) == K3_OK && k3_run_prepare(&run, &err) == K3_OK &&

@@ -12,6 +12,9 @@
 #include "harness/record/document.h"
 #include "harness/record/fingerprint.h"
 
+/* Until a layer of a checkpoint has been read, from the slowest disk. */
+#define READING_SECONDS 3600.0
+
 static bool host_has_rdma(void)
 {
     DIR           *dir = opendir("/sys/class/infiniband");
@@ -171,8 +174,13 @@ k3_status_t k3_run_prepare(k3_run_t *run, k3_error_t *err)
 {
     k3_cell_request_t base = {.world = (uint32_t)run->world.size, .node_of = run->world.node_of};
 
-    if (check_same(run, err) != K3_OK ||
-        k3_sources_open_all(run->options, &run->world, &run->sources, err) != K3_OK) {
+    if (check_same(run, err) != K3_OK) {
+        return err->status;
+    }
+    if (k3_options_get(run->options, "weights") != NULL) {
+        k3_watchdog_guard(READING_SECONDS); /* all bytes of a layer are read for its digest */
+    }
+    if (k3_sources_open_all(run->options, &run->world, &run->sources, err) != K3_OK) {
         return err->status;
     }
     base.checkpoint = run->sources.checkpoint;

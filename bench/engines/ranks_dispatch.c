@@ -74,7 +74,8 @@ static k3_status_t reserve(ranks_engine_t *e, k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
 
-    for (uint32_t peer = 0; peer < g->ranks; peer++) {
+    for (uint32_t step = 0; step < g->ranks; step++) {
+        uint32_t peer = (e->rank + step) % g->ranks;
         uint8_t *base = k3_qps_mapped(e->qps, (int)peer);
 
         e->base[peer] = __atomic_fetch_add((uint64_t *)(void *)(base + g->reserve), e->next[peer],

@@ -4,13 +4,13 @@
 
 static const double enough_us = 0.2e6, most_us = 1e6;
 
-/* The last round is the second half of all. */
+/* The last round is the second half of all; too few samples say nothing. */
 static bool is_steady(const k3_sampler_t *s, const k3_warmup_t *w)
 {
     k3_trend_t trend;
 
     k3_trend(w->samples + w->n / 2, w->n - w->n / 2, s->scratch, &trend);
-    return !k3_trend_moves(&trend);
+    return trend.valid && !k3_trend_moves(&trend);
 }
 
 /* Where the user says how many iterations are timed, no more than that warm up. */

@@ -165,7 +165,10 @@ void k3_world_finalize(k3_world_t *world)
         }
         MPI_Finalize();
     }
-    /* Last: a watchdog may still tell who hangs in MPI_Finalize. */
+}
+
+void k3_world_free(k3_world_t *world)
+{
     free(world->host_of);
     free(world->node_of);
     world->host_of = NULL;

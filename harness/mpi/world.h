@@ -31,6 +31,9 @@ typedef struct k3_world {
 k3_status_t k3_world_init(int *argc, char ***argv, k3_world_t *world, k3_error_t *err);
 void        k3_world_finalize(k3_world_t *world);
 
+/* Behind it, and behind a watchdog, which may still tell who hangs in MPI_Finalize. */
+void k3_world_free(k3_world_t *world);
+
 /* Collective. Every rank brings its own outcome; all leave with the same: the fault of the lowest
  * failing rank, its text preceded by "rank N: " when not every rank failed with the same text. */
 k3_status_t k3_world_agree(const k3_world_t *world, k3_error_t *err);

@@ -48,6 +48,7 @@ static inline int finish(const char *name)
         printf("%s: passed with %d ranks\n", name, world.size);
     }
     k3_world_finalize(&world);
+    k3_world_free(&world);
     return 0;
 }
 

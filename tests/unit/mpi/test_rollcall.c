@@ -73,7 +73,7 @@ static void test_elsewhere(void **state)
     strcpy(entries[1].place, "latent_up");
     assert_string_equal(judge(), "roll call: stalled elsewhere than most ranks: rank 1 (node0)");
     strcpy(entries[2].place, "latent_up"); /* half of them: no telling */
-    assert_string_equal(judge(), "roll call: all 4 ranks answer and wait for one another");
+    assert_string_equal(judge(), "roll call: all 4 ranks answer, none says for whom it waits");
 }
 
 static void test_nobody(void **state)
@@ -84,7 +84,7 @@ static void test_nobody(void **state)
     for (int r = 0; r < RANKS; r++) {
         entries[r].text[0] = '\0'; /* all of them: that names none */
     }
-    assert_string_equal(judge(), "roll call: all 4 ranks answer and wait for one another");
+    assert_string_equal(judge(), "roll call: all 4 ranks answer, none says for whom it waits");
 }
 
 int main(void)

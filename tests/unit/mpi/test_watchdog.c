@@ -75,6 +75,7 @@ static int child(int argc, char **argv)
     k3_watchdog_stop();
     k3_watchdog_stop();
     k3_world_finalize(&world);
+    k3_world_free(&world);
     return 0;
 }
 
