@@ -2,15 +2,14 @@
 
 #include "harness/mpi/clock.h"
 
-enum { CHAINS = 14, STEPS = 1 << 12, LINE = 64, STREAM_BYTES = 2 << 20 };
-
-static uint64_t stream[STREAM_BYTES / sizeof(uint64_t)];
+enum { CHAINS = 14, STEPS = 1 << 14 };
 
 /* As many chains of dependent multiplications and additions as there are registers keep the pipes busy, as products
  * of matrices do. The compiler must not merge steps: whatever built the program, it is the same work. */
-static void multiply(void)
+double k3_beat(void)
 {
-    double x[CHAINS];
+    double   x[CHAINS];
+    uint64_t begin = k3_clock_now();
 
     for (int c = 0; c < CHAINS; c++) {
         x[c] = 1.0 + 0.1 * c;
@@ -28,29 +27,5 @@ static void multiply(void)
         __asm__ volatile("" : : "r"(x) : "memory");
 #endif
     }
-}
-
-/* More than the caches of a core hold, so that each line comes from the cache that cores (and, on a shared
- * machine, strangers) share, or from memory. Pages that were never written would all be the same one. */
-static void read_lines(void)
-{
-    const size_t step = LINE / sizeof(stream[0]), words = sizeof(stream) / sizeof(stream[0]);
-    uint64_t     sum = 0;
-
-    for (size_t i = 0; stream[0] == 0 && i < words; i++) {
-        stream[words - 1 - i] = 1;
-    }
-    for (size_t i = 0; i < words; i += step) {
-        sum += stream[i];
-    }
-    __asm__ volatile("" : : "r"(sum));
-}
-
-double k3_beat(void)
-{
-    uint64_t begin = k3_clock_now();
-
-    multiply();
-    read_lines();
     return k3_clock_us(k3_clock_now() - begin);
 }
