@@ -54,7 +54,8 @@ typedef struct reading {
 static void take_option(reading_t *r)
 {
     static const char *const names[] = {"name", "value", NULL};
-    static const char *const options[] = {"check", "isa", "accounting", "threads", "staged", "events"};
+    static const char *const options[] = {"check",   "isa",    "accounting",
+                                          "threads", "staged", "events"};
     k3_view_t                views[2] = {{0}};
 
     k3_facts_take(&r->c, names, views);
