@@ -174,14 +174,12 @@ static k3_status_t fill_factors(k3_region_t *r, k3_error_t *err)
     return K3_OK;
 }
 
-static bool has_limits(const k3_cell_t *cell)
-{
-    return k3_engine_find(cell->profile->engine)->masks != NULL;
-}
-
 k3_fault_action_t k3_region_action(const k3_cell_t *cell)
 {
-    return has_limits(cell) ? cell->fault : K3_FAULT_WAIT;
+    bool acts = cell->fault == K3_FAULT_MASK || cell->fault == K3_FAULT_TRAP;
+
+    return acts && k3_engine_find(cell->profile->engine)->masks != NULL ? cell->fault
+                                                                        : K3_FAULT_WAIT;
 }
 
 k3_status_t k3_region_check_limit(const k3_cell_t *cell, const k3_region_options_t *options,

@@ -64,6 +64,6 @@ expect_refused 2 "'8'" '0 to 7'
 expect_no_file no.json
 
 # A check that takes longer than the time-out is work, for the rank that checks and for the one that waits for it.
-launch 2 run --model "tiny:E=8,K=8,H=2048,L=2048,I=2048" --tokens-skew 32,0 --backend deepep:ll --iters 1 --check ends --timeout 1 --out long_check.json
+launch 2 run --model "tiny:E=8,K=8,H=2048,L=2048,I=2048" --tokens-skew 160,0 --backend deepep:ll --iters 1 --check ends --timeout 1 --out long_check.json
 expect_rc 0
 expect_good long_check.json 1
