@@ -29,13 +29,13 @@ static void rails_destroy(void *engine)
 {
     rails_engine_t *e = engine;
     void *const     memory[] = {
-            e->list,        e->listed,       e->slot_chunk,  e->slot_next,   e->flag_next,
-            e->route_count, e->route_back,   e->notify_rows, e->notify_sums, e->notify_wants,
-            e->passed,      e->got,          e->got_next,    e->forwarded,   e->from,
-            e->record,      e->expert_begin, e->expert_fill, e->values,      e->scales,
-            e->out,         e->pair_out,     e->decoded,     e->decode_row,  e->sum_row,
-            e->seen,        e->row,          e->pair,        e->where,       e->node_mark,
-            e->index_mark,  e->wait_qp,
+            e->list,         e->listed,      e->sent,         e->slot_chunk,  e->slot_next,
+            e->flag_next,    e->route_count, e->route_back,   e->notify_rows, e->notify_sums,
+            e->notify_wants, e->passed,      e->got,          e->got_next,    e->forwarded,
+            e->from,         e->record,      e->expert_begin, e->expert_fill, e->values,
+            e->scales,       e->out,         e->pair_out,     e->decoded,     e->decode_row,
+            e->sum_row,      e->seen,        e->row,          e->pair,        e->where,
+            e->node_mark,    e->index_mark,  e->wait_qp,
     };
 
     for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
@@ -84,6 +84,7 @@ static k3_status_t alloc_origin(rails_engine_t *e, k3_error_t *err)
             {"ranks of a row", r->per_node, sizeof(uint32_t), &e->index_mark},
             {"rows for nodes", k3_mul(r->nodes, r->m), sizeof(rails_send_t), &e->list},
             {"rows for nodes", r->nodes, sizeof(uint32_t), &e->listed},
+            {"rows for nodes", r->nodes, sizeof(uint32_t), &e->sent},
             {"chunks of nodes", r->nodes, sizeof(uint32_t), &e->slot_chunk},
             {"slots of nodes", r->nodes * lanes, sizeof(uint32_t), &e->slot_next},
             {"chunks of nodes", r->nodes, sizeof(uint32_t), &e->flag_next},
@@ -384,11 +385,7 @@ static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_
     }
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
     k3_rails_list_rows(e, rows);
-    k3_rails_quantize(e, rows, err);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
-    if (err->status != K3_OK) {
-        return err->status;
-    }
 
     if (e->env.cell->profile->notify) {
         k3_span_begin(spans, K3_PHASE_NOTIFY);
@@ -397,18 +394,14 @@ static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_
         k3_span_end(spans, K3_PHASE_NOTIFY);
     }
 
-    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
     memset(e->forwarded, 0, e->rails.per_node * sizeof(*e->forwarded));
-    if (err->status == K3_OK) {
-        k3_rails_send(e, rows->count);
-        k3_rails_forward_own(e, err);
+    if (err->status != K3_OK || k3_rails_send(e, rows, err) != K3_OK) {
+        return err->status;
     }
-    e->env.compute->ops->copies_done(e->env.compute);
-    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
-    if (err->status == K3_OK && k3_rails_forward(e, err) == K3_OK) {
+    if (k3_rails_forward(e, err) == K3_OK) {
         k3_rails_receive(e, err);
     }
     k3_engine_finish_span(e->qps, e->soft, err);

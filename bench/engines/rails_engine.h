@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "bench/engines/engine.h"
+#include "bench/engines/blocks.h"
 #include "bench/plan/rails.h"
 
 /* A row on the list for a node. */
@@ -71,6 +71,7 @@ typedef struct rails_engine {
     uint32_t       mark;
     rails_send_t  *list;         /* [N][M] */
     uint32_t      *listed;       /* [N] */
+    uint32_t      *sent;         /* [N] rows of the list that have left */
     uint32_t      *slot_chunk;   /* [N] last chunk of own rows that the node gets, + 1 */
     uint32_t      *slot_next;    /* [N][1 or channels] next slot; by chunks in the present chunk */
     uint32_t      *flag_next;    /* [N] chunks begun */
@@ -178,8 +179,10 @@ void        k3_rails_meta_destroy(rails_engine_t *e);
 const uint8_t *k3_rails_read(rails_engine_t *e, uint8_t *records, uint64_t n, uint64_t *stride);
 /* Likewise of an own row. */
 const uint8_t *k3_rails_own(const rails_engine_t *e, uint32_t row);
-/* An own row's values, scales and metadata; all its copies are sent from there. */
-k3_status_t k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
+/* Values, scales and metadata of the own rows from `first` to `end`, on a device of all; all copies are sent from
+ * there. */
+k3_status_t k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows, uint64_t first,
+                              uint64_t end, k3_error_t *err);
 
 /* Reads and checks metadata: whose row it is; and `ids` of K experts. */
 k3_status_t k3_rails_name(const rails_engine_t *e, const uint8_t *meta, rails_row_t *row,
@@ -203,14 +206,22 @@ static inline int32_t k3_rails_id(const k3_rails_t *r, const uint8_t *meta, uint
  * rows. */
 uint32_t k3_rails_mark(rails_engine_t *e);
 
-/* The next metadata will be read: they are fetched meanwhile. */
-static inline void k3_rails_expect(const rails_engine_t *e, const uint8_t *meta)
+enum { K3_RAILS_AHEAD = 4 }; /* records whose metadata are on their way from memory */
+
+/* Metadata from number `from` to `to` will be read: they are fetched meanwhile. */
+static inline void k3_rails_expect(const rails_engine_t *e, const uint8_t *meta, uint64_t stride,
+                                   uint64_t from, uint64_t to)
 {
     uint64_t bytes = e->rails.record - e->rails.meta_at;
 
-    for (uint64_t at = 0; at < bytes + 64; at += 64) {
-        __builtin_prefetch(meta + at);
+    for (uint64_t i = from; i < to; i++) {
+        k3_block_expect(meta + i * stride, bytes);
     }
+}
+
+static inline uint64_t k3_rails_ahead(uint64_t rows)
+{
+    return rows < K3_RAILS_AHEAD ? rows : K3_RAILS_AHEAD;
 }
 
 /* A record that arrived joins those of this iteration, its pairs those of the records before. */
@@ -221,9 +232,11 @@ k3_status_t k3_rails_take_row(rails_engine_t *e, const uint8_t *record, const ui
 
 void        k3_rails_list_rows(rails_engine_t *e, const k3_rows_t *rows);
 k3_status_t k3_rails_notify(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
-void        k3_rails_send(rails_engine_t *e, uint64_t rows);
+/* Brings the rows to their records and sends them, to the other nodes and on the own one. */
+k3_status_t k3_rails_send(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
 
-k3_status_t k3_rails_forward_own(rails_engine_t *e, k3_error_t *err);
+/* Own rows in front of `end` that are for this node and not sent yet. */
+k3_status_t k3_rails_forward_own(rails_engine_t *e, uint64_t end, k3_error_t *err);
 k3_status_t k3_rails_forward(rails_engine_t *e, k3_error_t *err);
 
 /* Waits for the forwarders of the node and sorts out what they brought. */

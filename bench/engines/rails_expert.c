@@ -103,8 +103,9 @@ static k3_status_t take_records(rails_engine_t *e, k3_error_t *err)
         const uint8_t *meta =
             k3_rails_read(e, record, count < e->rows_cap ? count : e->rows_cap, &stride);
 
+        k3_rails_expect(e, meta, stride, 0, k3_rails_ahead(count));
         for (uint64_t i = count; i > 0 && err->status == K3_OK; i--) {
-            k3_rails_expect(e, meta + stride);
+            k3_rails_expect(e, meta, stride, K3_RAILS_AHEAD, K3_RAILS_AHEAD + 1);
             k3_rails_take_row(e, record, meta, err);
             record += r->record;
             meta += stride;

@@ -39,14 +39,15 @@ static k3_status_t forward_row(rails_engine_t *e, uint32_t node, uint64_t slot,
     return K3_OK;
 }
 
-k3_status_t k3_rails_forward_own(rails_engine_t *e, k3_error_t *err)
+k3_status_t k3_rails_forward_own(rails_engine_t *e, uint64_t end, k3_error_t *err)
 {
     const k3_rails_t   *r = &e->rails;
     const rails_send_t *list = e->list + e->node * r->m;
+    uint32_t           *i = &e->sent[e->node];
 
-    for (uint32_t i = 0; i < e->listed[e->node] && err->status == K3_OK; i++) {
-        forward_row(e, e->node, list[i].slot, e->records + list[i].row * r->record,
-                    k3_rails_own(e, list[i].row), err);
+    for (; *i < e->listed[e->node] && list[*i].row < end && err->status == K3_OK; ++*i) {
+        forward_row(e, e->node, list[*i].slot, e->records + list[*i].row * r->record,
+                    k3_rails_own(e, list[*i].row), err);
     }
     return err->status;
 }
@@ -59,8 +60,9 @@ static void forward_slots(rails_engine_t *e, uint32_t node, uint64_t slot, uint3
     uint64_t          stride;
     const uint8_t    *meta = k3_rails_read(e, records, rows, &stride);
 
+    k3_rails_expect(e, meta, stride, 0, k3_rails_ahead(rows));
     for (uint32_t i = 0; i < rows && err->status == K3_OK; i++) {
-        k3_rails_expect(e, meta + (i + 1) * stride);
+        k3_rails_expect(e, meta, stride, i + K3_RAILS_AHEAD, i + K3_RAILS_AHEAD + 1);
         forward_row(e, node, slot + i, records + i * r->record, meta + i * stride, err);
     }
     e->moved = true;

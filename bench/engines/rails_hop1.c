@@ -120,21 +120,22 @@ static uint32_t send_chunk(rails_engine_t *e, uint32_t node, uint32_t chunk,
     return sent;
 }
 
-/* flag_next holds how many chunks each node gets. */
-static void send_chunks(rails_engine_t *e, uint64_t rows)
+static void send_chunks(rails_engine_t *e, uint32_t chunk)
 {
     const k3_rails_t *r = &e->rails;
-    uint32_t         *sent = e->slot_next; /* no slots are given out any more */
 
-    memset(sent, 0, r->nodes * sizeof(uint32_t));
-    for (uint32_t chunk = 0; (uint64_t)chunk * r->chunk < rows; chunk++) {
-        for (uint32_t step = 1; step < r->nodes; step++) {
-            uint32_t node = (e->node + step) % r->nodes;
+    for (uint32_t step = 1; step < r->nodes; step++) {
+        uint32_t node = (e->node + step) % r->nodes, *sent = &e->sent[node];
 
-            sent[node] += send_chunk(e, node, chunk, e->list + node * r->m + sent[node],
-                                     e->listed[node] - sent[node]);
-        }
+        *sent += send_chunk(e, node, chunk, e->list + node * r->m + *sent, e->listed[node] - *sent);
     }
+}
+
+/* flag_next holds how many chunks each node gets. */
+static void close_chunks(rails_engine_t *e)
+{
+    const k3_rails_t *r = &e->rails;
+
     for (uint32_t step = 1; step < r->nodes; step++) {
         uint32_t node = (e->node + step) % r->nodes;
 
@@ -154,35 +155,106 @@ static void send_tail(rails_engine_t *e, uint32_t node, uint32_t channel, uint32
                     rows | (uint64_t)last << 32);
 }
 
-static void send_channels(rails_engine_t *e, uint32_t node)
+/* The node's rows in front of `end`. */
+static void send_to_channels(rails_engine_t *e, uint32_t node, uint64_t end)
 {
     const k3_profile_t *p = e->env.cell->profile;
     const k3_rails_t   *r = &e->rails;
     const rails_send_t *list = e->list + node * r->m;
+    uint32_t           *i = &e->sent[node];
 
-    for (uint32_t i = 0; i < e->listed[node]; i++) {
-        uint32_t channel = list[i].row % r->channels;
-        uint32_t sent = list[i].slot - (uint32_t)(channel * r->channel_slots) + 1;
+    for (; *i < e->listed[node] && list[*i].row < end; ++*i) {
+        uint32_t channel = list[*i].row % r->channels;
+        uint32_t sent = list[*i].slot - (uint32_t)(channel * r->channel_slots) + 1;
 
-        put_rows(e, node, k3_rails_qp(p, r, channel, true), list[i], 1);
+        put_rows(e, node, k3_rails_qp(p, r, channel, true), list[*i], 1);
         if (sent % p->tail_rows == 0) {
             send_tail(e, node, channel, p->tail_rows, false);
         }
     }
-    for (uint32_t c = 0; c < r->channels; c++) {
-        send_tail(e, node, c, e->slot_next[node * r->channels + c] % p->tail_rows, true);
+}
+
+static void send_channels(rails_engine_t *e, uint64_t end)
+{
+    for (uint32_t step = 1; step < e->rails.nodes; step++) {
+        send_to_channels(e, (e->node + step) % e->rails.nodes, end);
     }
 }
 
-void k3_rails_send(rails_engine_t *e, uint64_t rows)
+static void close_channels(rails_engine_t *e)
 {
     const k3_rails_t *r = &e->rails;
+    uint32_t          tail_rows = e->env.cell->profile->tail_rows;
 
-    if (r->chunk > 0) {
-        send_chunks(e, rows);
-        return;
-    }
     for (uint32_t step = 1; step < r->nodes; step++) {
-        send_channels(e, (e->node + step) % r->nodes);
+        uint32_t node = (e->node + step) % r->nodes;
+
+        for (uint32_t c = 0; c < r->channels; c++) {
+            send_tail(e, node, c, e->slot_next[node * r->channels + c] % tail_rows, true);
+        }
     }
+}
+
+static void close_hop(rails_engine_t *e)
+{
+    if (e->rails.chunk > 0) {
+        close_chunks(e);
+    } else {
+        close_channels(e);
+    }
+}
+
+/* A chunk's rows leave together: they are one block. On a device all chunks are there at once. */
+static uint64_t block_end(const rails_engine_t *e, uint64_t first, uint64_t count)
+{
+    uint64_t chunk = e->rails.chunk;
+
+    if (chunk == 0 || k3_rails_on_device(e)) {
+        return k3_block_end(e->env.compute, first, count);
+    }
+    return count - first < chunk ? count : first + chunk;
+}
+
+static k3_status_t send_block(rails_engine_t *e, const k3_rows_t *rows, uint64_t first,
+                              uint64_t end, k3_error_t *err)
+{
+    uint64_t chunk = e->rails.chunk;
+
+    for (uint64_t i = first; i < end && chunk == 0; i++) {
+        k3_block_fetch_ahead(rows, e->env.cell->model.latent, i);
+    }
+    for (uint64_t i = first; chunk > 0 && i < end; i += chunk) {
+        send_chunks(e, (uint32_t)(i / chunk));
+    }
+    if (chunk == 0) {
+        send_channels(e, end);
+    }
+    if (end == rows->count) {
+        close_hop(e);
+    }
+    return k3_rails_forward_own(e, end, err);
+}
+
+k3_status_t k3_rails_send(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
+{
+    k3_spans_t *spans = e->env.spans;
+    uint64_t    first = 0, end;
+
+    memset(e->sent, 0, e->rails.nodes * sizeof(*e->sent));
+    do {
+        end = block_end(e, first, rows->count);
+        k3_span_begin(spans, K3_PHASE_QUANTIZE);
+        k3_rails_quantize(e, rows, first, end, err);
+        k3_span_end(spans, K3_PHASE_QUANTIZE);
+        k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
+        if (err->status == K3_OK) {
+            send_block(e, rows, first, end, err);
+        }
+        if (end == rows->count) {
+            e->env.compute->ops->copies_done(e->env.compute);
+        }
+        k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+        first = end;
+    } while (err->status == K3_OK && end < rows->count);
+    return err->status;
 }

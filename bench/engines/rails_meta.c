@@ -98,16 +98,17 @@ static void quantize_on_device(rails_engine_t *e, const k3_rows_t *rows)
     c->ops->copies_done(c);
 }
 
-k3_status_t k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
+k3_status_t k3_rails_quantize(rails_engine_t *e, const k3_rows_t *rows, uint64_t first,
+                              uint64_t end, k3_error_t *err)
 {
     if (k3_rails_on_device(e)) {
         quantize_on_device(e, rows);
-    } else {
-        for (uint64_t i = 0; i < rows->count; i++) {
-            quantize_row(e, rows, i);
-        }
+        return e->env.compute->ops->finish(e->env.compute, err);
     }
-    return e->env.compute->ops->finish(e->env.compute, err);
+    for (uint64_t i = first; i < end; i++) {
+        quantize_row(e, rows, i);
+    }
+    return err->status;
 }
 
 /* --- where the host reads them --------------------------------------------------------------- */

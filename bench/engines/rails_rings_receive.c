@@ -73,8 +73,9 @@ static void take_run(rails_engine_t *e, uint32_t channel, uint32_t from, uint8_t
     uint64_t       stride;
     const uint8_t *meta = k3_rails_read(e, records, n, &stride);
 
+    k3_rails_expect(e, meta, stride, 0, k3_rails_ahead(n));
     for (uint32_t i = 0; i < n && err->status == K3_OK; i++) {
-        k3_rails_expect(e, meta + (i + 1) * stride);
+        k3_rails_expect(e, meta, stride, i + K3_RAILS_AHEAD, i + K3_RAILS_AHEAD + 1);
         take_record(e, channel, from, records + i * e->rails.record, meta + i * stride, err);
     }
     k3_rings_copied(e);

@@ -79,7 +79,8 @@ static k3_status_t alloc_experts(ranks_engine_t *e, k3_error_t *err)
     e->result_stride = own ? (uint64_t)g->width * sizeof(uint16_t) : g->result;
     if (k3_alloc("rows arrived", g->ranks, sizeof(uint32_t), &e->counts, err) != K3_OK ||
         k3_alloc("rows here", e->cap, sizeof(ranks_row_t), &e->row, err) != K3_OK ||
-        k3_alloc("pairs here", e->cap, sizeof(ranks_pair_t), &e->pair, err) != K3_OK ||
+        k3_alloc("pairs here", k3_add(e->cap, g->topk), sizeof(ranks_pair_t), &e->pair, err) !=
+            K3_OK ||
         k3_alloc("expert ranges", (uint64_t)g->local + 1, sizeof(uint64_t), &e->begin, err) !=
             K3_OK ||
         k3_alloc("expert ranges", g->local, sizeof(uint64_t), &e->fill, err) != K3_OK ||

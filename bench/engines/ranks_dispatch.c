@@ -1,6 +1,7 @@
 /* Dispatch: rows to the ranks that hold their experts, and how those learn how many there are. */
 #include <string.h>
 
+#include "bench/engines/blocks.h"
 #include "bench/engines/ranks_engine.h"
 
 /* --- counts in front of the rows ------------------------------------------------------------- */
@@ -89,19 +90,25 @@ static k3_status_t reserve(ranks_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
-static void send_rows(ranks_engine_t *e, const k3_rows_t *rows)
+static void send_rows(ranks_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end)
 {
     const k3_ranks_t *g = &e->g;
     uint64_t          recv = g->recv[e->set];
+    k3_copy_t         to[K3_TOPK_MAX];
 
-    for (uint64_t i = 0; i < rows->count; i++) {
+    for (uint64_t i = first; i < end; i++) {
         const ranks_target_t *t = e->target + i * g->copies;
 
         for (uint32_t j = 0; j < e->targets[i]; j++) {
-            k3_qps_put(e->qps, (int)t[j].rank, k3_ranks_row_qp(e->env.cell, g, i, t[j].slot),
-                       k3_ranks_record(e, i), recv + (e->base[t[j].rank] + t[j].slot) * g->record,
-                       g->record, g->record_payload);
+            to[j] = (k3_copy_t){
+                .offset = recv + (e->base[t[j].rank] + t[j].slot) * g->record,
+                .peer = (int)t[j].rank,
+                .qp = k3_ranks_row_qp(e->env.cell, g, i, t[j].slot),
+            };
         }
+        k3_block_fetch_ahead(rows, g->width, i);
+        k3_qps_put_copies(e->qps, to, e->targets[i], k3_ranks_record(e, i), g->record,
+                          g->record_payload);
     }
 }
 
@@ -214,22 +221,10 @@ static void signal_peers(ranks_engine_t *e, k3_error_t *err)
     }
 }
 
-static k3_status_t send(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
+static void signal_rows(ranks_engine_t *e, k3_error_t *err)
 {
     const k3_profile_t *p = e->env.cell->profile;
 
-    if (p->slots == K3_SLOTS_COMPACT && reserve(e, err) != K3_OK) {
-        return err->status;
-    }
-    if (e->packs && k3_ranks_on_device(e) && pack_on_device(e, err) != K3_OK) {
-        return err->status;
-    }
-    if (e->packs) {
-        send_parts(e);
-    } else {
-        send_rows(e, rows);
-    }
-    e->env.compute->ops->copies_done(e->env.compute);
     switch (p->dispatch_when) {
     case K3_WHEN_PER_QP:
         k3_ranks_flag_parts(e, &e->g.words[K3_WORDS_DISPATCH], e->next, err);
@@ -243,6 +238,47 @@ static k3_status_t send(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *er
         }
         break;
     }
+}
+
+/* Rows that are packed leave when all are there. */
+static k3_status_t send_block(ranks_engine_t *e, const k3_rows_t *rows, uint64_t first,
+                              uint64_t end, k3_error_t *err)
+{
+    if (!e->packs) {
+        send_rows(e, rows, first, end);
+    } else if (end == rows->count) {
+        if (k3_ranks_on_device(e) && pack_on_device(e, err) != K3_OK) {
+            return err->status;
+        }
+        send_parts(e);
+    }
+    if (end == rows->count) {
+        e->env.compute->ops->copies_done(e->env.compute);
+        signal_rows(e, err);
+    }
+    return err->status;
+}
+
+static k3_status_t send(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
+{
+    k3_spans_t *spans = e->env.spans;
+    uint64_t    first = 0, end;
+
+    do {
+        end = k3_block_end(e->env.compute, first, rows->count);
+        k3_span_begin(spans, K3_PHASE_QUANTIZE);
+        k3_ranks_encode(e, rows, first, end, err);
+        k3_span_end(spans, K3_PHASE_QUANTIZE);
+        k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
+        if (err->status == K3_OK && first == 0 && e->env.cell->profile->slots == K3_SLOTS_COMPACT) {
+            reserve(e, err);
+        }
+        if (err->status == K3_OK) {
+            send_block(e, rows, first, end, err);
+        }
+        k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+        first = end;
+    } while (err->status == K3_OK && end < rows->count);
     return err->status;
 }
 
@@ -307,23 +343,17 @@ k3_status_t k3_ranks_dispatch(void *engine, const k3_rows_t *rows, k3_error_t *e
         return k3_packed_dispatch(e, rows, err);
     }
     k3_span_begin(spans, K3_PHASE_QUANTIZE);
-    k3_ranks_encode(e, rows, err);
+    k3_ranks_list_rows(e, rows);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
-    if (err->status != K3_OK) {
-        return err->status;
-    }
 
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
-    if (e->env.cell->profile->notify && notify(e, err) != K3_OK) {
+    if ((e->env.cell->profile->notify && notify(e, err) != K3_OK) || send(e, rows, err) != K3_OK) {
         return err->status;
     }
-    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
-    send(e, rows, err);
-    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
     k3_span_begin(spans, K3_PHASE_DISPATCH_WAIT);
-    if (err->status == K3_OK && wait_for_rows(e, err) == K3_OK && k3_ranks_index(e, err) == K3_OK &&
-        e->announced != NULL && e->announced_pairs != e->pairs_here) {
+    if (wait_for_rows(e, err) == K3_OK && k3_ranks_index(e, err) == K3_OK && e->announced != NULL &&
+        e->announced_pairs != e->pairs_here) {
         k3_fail(err, K3_ERR_CHECK, "%llu rows announced for the experts, %llu arrived",
                 (unsigned long long)e->announced_pairs, (unsigned long long)e->pairs_here);
     }

@@ -57,7 +57,7 @@ typedef struct ranks_engine {
     uint64_t      announced_pairs;
     uint64_t      cap, rows_here, pairs_here; /* cap of both: what the routing brings */
     ranks_row_t  *row;                        /* [cap] */
-    ranks_pair_t *pair;                       /* [cap] */
+    ranks_pair_t *pair;                       /* [cap + K] */
     uint64_t     *begin;                      /* [local + 1] */
     uint64_t     *fill;                       /* [local] */
     const void  **values, **scales;           /* [cap] by expert */
@@ -115,8 +115,11 @@ void k3_ranks_signal(ranks_engine_t *e, uint32_t peer, uint32_t qp, const k3_wor
 
 /* --- ranks_records.c ------------------------------------------------------------------------- */
 
-/* Brings the rows to their records, notes where each goes and counts. */
-k3_status_t k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *err);
+/* Notes where each row goes and counts. */
+void k3_ranks_list_rows(ranks_engine_t *e, const k3_rows_t *rows);
+/* Brings the rows from `first` to `end` to their records; on a device all rows. */
+k3_status_t k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end,
+                            k3_error_t *err);
 
 /* Reads what arrived and sorts it by expert. */
 k3_status_t k3_ranks_index(ranks_engine_t *e, k3_error_t *err);

@@ -1,6 +1,7 @@
 /* Rows as records: what leaves, and what arrived sorted by expert. */
 #include <string.h>
 
+#include "bench/engines/blocks.h"
 #include "bench/engines/ranks_engine.h"
 
 /* --- at the origin --------------------------------------------------------------------------- */
@@ -99,7 +100,7 @@ static void encode_on_device(ranks_engine_t *e, const k3_rows_t *rows)
     c->ops->copies_done(c);
 }
 
-k3_status_t k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
+void k3_ranks_list_rows(ranks_engine_t *e, const k3_rows_t *rows)
 {
     const k3_ranks_t *g = &e->g;
 
@@ -107,36 +108,57 @@ k3_status_t k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t
     memset(e->expert_rows, 0, g->experts * sizeof(*e->expert_rows));
     for (uint64_t i = 0; i < rows->count; i++) {
         ranks_target_t *t = e->target + i * g->copies;
-        uint32_t        n = find_targets(e, rows->ids + i * g->topk, t);
 
-        e->targets[i] = n;
-        if (n > 0 && !k3_ranks_on_device(e)) {
-            encode_row(e, rows, i, k3_ranks_record(e, i));
-        }
-        for (uint32_t j = 0; e->packs && j < n; j++) {
+        e->targets[i] = find_targets(e, rows->ids + i * g->topk, t);
+        for (uint32_t j = 0; e->packs && j < e->targets[i]; j++) {
             e->leaves[t[j].rank * g->m + t[j].slot] = k3_ranks_record(e, i);
         }
     }
+}
+
+k3_status_t k3_ranks_encode(ranks_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end,
+                            k3_error_t *err)
+{
     if (k3_ranks_on_device(e)) {
         encode_on_device(e, rows);
+        return e->env.compute->ops->finish(e->env.compute, err);
     }
-    return e->env.compute->ops->finish(e->env.compute, err);
+    for (uint64_t i = first; i < end; i++) {
+        if (e->targets[i] > 0) {
+            encode_row(e, rows, i, k3_ranks_record(e, i));
+        }
+    }
+    return err->status;
 }
 
 /* --- at the experts -------------------------------------------------------------------------- */
 
-static int32_t read_id(const k3_ranks_t *g, const uint8_t *meta, uint32_t k)
+enum { AHEAD = 4 }; /* records whose metadata are on their way from memory */
+
+static void read_ids(const k3_ranks_t *g, const uint8_t *meta, int32_t *ids)
 {
-    int32_t  id;
-    uint16_t narrow;
+    uint16_t narrow[K3_TOPK_MAX];
 
     meta += g->ids_at - g->meta_at;
-    if (g->id_bytes == sizeof(int32_t)) {
-        memcpy(&id, meta + k * sizeof(id), sizeof(id));
-        return id;
+    if (g->id_bytes == sizeof(*ids)) {
+        memcpy(ids, meta, g->topk * sizeof(*ids));
+        return;
     }
-    memcpy(&narrow, meta + k * sizeof(narrow), sizeof(narrow));
-    return narrow == UINT16_MAX ? -1 : narrow;
+    memcpy(narrow, meta, g->topk * sizeof(*narrow));
+    for (uint32_t k = 0; k < g->topk; k++) {
+        ids[k] = narrow[k] == UINT16_MAX ? -1 : narrow[k];
+    }
+}
+
+static void read_weights(const k3_ranks_t *g, const uint8_t *meta, float *weights)
+{
+    if (g->weights_at != K3_NO_AREA) {
+        memcpy(weights, meta + (g->weights_at - g->meta_at), g->topk * sizeof(*weights));
+        return;
+    }
+    for (uint32_t k = 0; k < g->topk; k++) {
+        weights[k] = 1.0f;
+    }
 }
 
 static k3_status_t too_many(const ranks_engine_t *e, k3_error_t *err)
@@ -147,37 +169,51 @@ static k3_status_t too_many(const ranks_engine_t *e, k3_error_t *err)
                    e->rank, (unsigned long long)e->cap);
 }
 
-/* The row's pairs with local experts, behind those of the rows before. */
+static k3_status_t check_ids(const ranks_engine_t *e, const int32_t *ids, const ranks_row_t *row,
+                             k3_error_t *err)
+{
+    for (uint32_t k = 0; k < e->g.topk; k++) {
+        if (ids[k] < -1 || ids[k] >= (int32_t)e->g.experts) {
+            return k3_fail(err, K3_ERR_CHECK, "slot %u of rank %u: expert %d is outside -1..%u",
+                           row->slot, row->source, ids[k], e->g.experts - 1);
+        }
+    }
+    return K3_OK;
+}
+
+/* The row's pairs with local experts, behind those of the rows before. Which of the K experts are here cannot be
+ * guessed by a processor: each is written, and the next one over it when it is not. `pair` has room for K more. */
 static k3_status_t take_pairs(ranks_engine_t *e, const uint8_t *meta, ranks_row_t *row,
                               k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
-    uint32_t          first = e->rank * g->local;
+    ranks_pair_t     *pair = e->pair + e->pairs_here;
+    uint32_t          first = e->rank * g->local, n = 0;
+    int32_t           ids[K3_TOPK_MAX];
+    float             weights[K3_TOPK_MAX];
+    bool              outside = false;
 
-    row->pair = e->pairs_here;
-    row->pairs = 0;
+    read_ids(g, meta, ids);
+    read_weights(g, meta, weights);
     for (uint32_t k = 0; k < g->topk; k++) {
-        int32_t id = read_id(g, meta, k);
-        float   weight = 1.0f;
+        uint32_t local = (uint32_t)ids[k] - first;
 
-        if (id < -1 || id >= (int32_t)g->experts) {
-            return k3_fail(err, K3_ERR_CHECK, "slot %u of rank %u: expert %d is outside -1..%u",
-                           row->slot, row->source, id, g->experts - 1);
-        }
-        if (id < (int32_t)first || id >= (int32_t)(first + g->local)) {
-            continue;
-        }
-        if (e->pairs_here == e->cap) {
-            return too_many(e, err);
-        }
-        if (g->weights_at != K3_NO_AREA) {
-            memcpy(&weight, meta + (g->weights_at - g->meta_at) + k * sizeof(weight),
-                   sizeof(weight));
-        }
-        e->pair[e->pairs_here++] = (ranks_pair_t){(uint32_t)id - first, k, weight};
-        e->begin[(uint32_t)id - first + 1]++;
-        row->pairs++;
+        pair[n] = (ranks_pair_t){local, k, weights[k]};
+        n += local < g->local;
+        outside |= ids[k] < -1 || ids[k] >= (int32_t)g->experts;
     }
+    if (outside) {
+        return check_ids(e, ids, row, err);
+    }
+    if (n > e->cap - e->pairs_here) {
+        return too_many(e, err);
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        e->begin[pair[j].expert + 1]++;
+    }
+    row->pair = e->pairs_here;
+    row->pairs = n;
+    e->pairs_here += n;
     return K3_OK;
 }
 
@@ -201,13 +237,13 @@ static k3_status_t take_source(const k3_ranks_t *g, const uint8_t *meta, uint32_
     return K3_OK;
 }
 
-/* The metadata behind the values of the next record are fetched while this one's are read. */
-static void expect_row(const ranks_engine_t *e, const uint8_t *next)
+/* The metadata behind the values of the records that come next are fetched while this one's are read. */
+static void expect_rows(const ranks_engine_t *e, const uint8_t *record, uint64_t from, uint64_t to)
 {
     const k3_ranks_t *g = &e->g;
 
-    for (uint64_t at = g->ids_at; at < g->record + 64 && !k3_ranks_on_device(e); at += 64) {
-        __builtin_prefetch(next + at);
+    for (uint64_t i = from; i < to && !k3_ranks_on_device(e); i++) {
+        k3_block_expect(record + i * g->record + g->meta_at, g->meta_bytes);
     }
 }
 
@@ -247,7 +283,7 @@ static k3_status_t take_row(ranks_engine_t *e, const uint8_t *record, uint32_t s
     ranks_row_t   *row = &e->row[e->rows_here];
     const uint8_t *meta = meta_of(e, record, source, slot);
 
-    expect_row(e, record + e->g.record);
+    expect_rows(e, record, AHEAD, AHEAD + 1);
     if (e->rows_here == e->cap) {
         return too_many(e, err);
     }
@@ -270,6 +306,7 @@ static k3_status_t take_source_rows(ranks_engine_t *e, uint32_t source, const ui
     uint64_t before = e->pairs_here, n = e->counts[source];
     uint32_t slot = 0;
 
+    expect_rows(e, recv + source * e->g.m * e->g.record, 0, n < AHEAD ? n : AHEAD);
     while (err->status == K3_OK && (pairs ? e->pairs_here - before : slot) < n) {
         if (slot == e->g.m) {
             return k3_fail(

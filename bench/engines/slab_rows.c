@@ -1,6 +1,7 @@
 /* Slab profiles with one signal for each (expert, source), also for no row. Two halves of the block
  * alternate, so that a half is written again only after every rank has shown, by its next signals, that
  * it is done with it. */
+#include "bench/engines/blocks.h"
 #include "bench/engines/slab_engine.h"
 #include "bench/plan/buffers.h"
 #include "harness/base/arith.h"
@@ -49,22 +50,11 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 
 /* --- dispatch -------------------------------------------------------------------------------- */
 
-/* A processor quantises and sends by blocks: a block's records are still in the first-level cache when its
- * copies leave, and the next block's rows are fetched meanwhile. For a device all rows are one block. */
-enum { BLOCK_ROWS = 4, LINE = 64 };
-
-static uint64_t block_end(const slab_engine_t *e, uint64_t first, uint64_t count)
-{
-    bool all = e->env.compute->device != NULL || count - first < BLOCK_ROWS;
-
-    return all ? count : first + BLOCK_ROWS;
-}
-
 /* Where a row's record stands. Puts to mapped peers end at once: without a queue pair that still reads
  * them the records of one block serve all blocks. */
 static uint8_t *record_at(const slab_engine_t *e, uint8_t *send, uint64_t row)
 {
-    return send + (e->all_mapped ? row % BLOCK_ROWS : row) * e->slab.record;
+    return send + (e->all_mapped ? row % K3_BLOCK_ROWS : row) * e->slab.record;
 }
 
 /* Each row is brought to its record once; all its copies are sent from there. */
@@ -87,17 +77,6 @@ static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, ui
     };
 
     e->env.compute->ops->encode(e->env.compute, &to);
-}
-
-/* The row that the next block has at this row's place. */
-static void fetch_ahead(const slab_engine_t *e, const k3_rows_t *rows, uint64_t row)
-{
-    uint64_t    bytes = e->env.cell->model.latent * sizeof(*rows->latent);
-    const char *next = (const char *)rows->latent + (row + BLOCK_ROWS) * bytes;
-
-    for (uint64_t at = 0; row + BLOCK_ROWS < rows->count && at < bytes; at += LINE) {
-        __builtin_prefetch(next + at, 0, 3);
-    }
 }
 
 /* Where the copies of one row go, by the slots that come next. */
@@ -139,7 +118,7 @@ static void send_rows(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, u
     for (uint64_t i = first; i < end; i++) {
         unsigned n = address(e, rows->ids + i * topk, to);
 
-        fetch_ahead(e, rows, i);
+        k3_block_fetch_ahead(rows, e->env.cell->model.latent, i);
         k3_qps_put_copies(e->qps, to, n, record_at(e, send, i), e->slab.record,
                           e->slab.record_payload);
     }
@@ -196,7 +175,7 @@ static k3_status_t send_all(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
     uint64_t      first = 0, end;
 
     do {
-        end = block_end(e, first, rows->count);
+        end = k3_block_end(compute, first, rows->count);
         k3_span_begin(spans, K3_PHASE_QUANTIZE);
         quantize(e, rows, first, end, send);
         k3_span_end(spans, K3_PHASE_QUANTIZE);
