@@ -245,13 +245,14 @@ void k3_region_restore_waits(k3_region_t *r)
     copy_waits(r, r->kept_waits, r->waits);
 }
 
-/* A dispatch whose accounts are switched off; only its total is kept. */
-static k3_status_t run_unbooked(k3_region_t *r, k3_error_t *err)
+/* A pair whose accounts are switched off; only the total of its dispatch is kept. */
+static k3_status_t run_unbooked(k3_region_t *r, bool kept, k3_error_t *err)
 {
     k3_spans_t booked = r->spans;
     k3_qps_t  *qps = r->ops->qps(r->engine);
     uint64_t   ticks, begin, end;
 
+    k3_region_keep_waits(r);
     k3_qps_accounting(qps, false);
     r->spans.ticks[K3_PHASE_DISPATCH] = 0;
     run_pair(r, err);
@@ -261,10 +262,13 @@ static k3_status_t run_unbooked(k3_region_t *r, k3_error_t *err)
     k3_qps_accounting(qps, true);
     booked.dead = r->spans.dead;
     r->spans = booked;
-    r->spans.ticks[K3_PHASE_UNBOOKED] = ticks;
-    r->spans.first[K3_PHASE_UNBOOKED] = begin;
-    r->spans.last[K3_PHASE_UNBOOKED] = end;
-    r->spans.used[K3_PHASE_UNBOOKED] = true;
+    if (kept) {
+        r->spans.ticks[K3_PHASE_UNBOOKED] = ticks;
+        r->spans.first[K3_PHASE_UNBOOKED] = begin;
+        r->spans.last[K3_PHASE_UNBOOKED] = end;
+        r->spans.used[K3_PHASE_UNBOOKED] = true;
+    }
+    k3_region_restore_waits(r);
     return err->status;
 }
 
@@ -272,6 +276,7 @@ static void run_bare(k3_region_t *r, k3_error_t *err)
 {
     k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
 
+    k3_region_keep_waits(r);
     k3_span_begin(&r->spans, K3_PHASE_CONTROL);
     if (r->control != NULL) {
         k3_control_bare(r->control, err);
@@ -279,53 +284,50 @@ static void run_bare(k3_region_t *r, k3_error_t *err)
         r->ops->control(r->engine, &rows, err);
     }
     k3_span_end(&r->spans, K3_PHASE_CONTROL);
+    k3_region_restore_waits(r);
 }
 
-/* An engine's own control waits as its dispatch does; there is no other one then. */
 static void run_ordered(k3_region_t *r, k3_error_t *err)
 {
-    if (r->control != NULL) {
-        k3_span_begin(&r->spans, K3_PHASE_ORDERED);
-        k3_control_ordered(r->control, err);
-        k3_span_end(&r->spans, K3_PHASE_ORDERED);
-    }
+    k3_span_begin(&r->spans, K3_PHASE_ORDERED);
+    k3_control_ordered(r->control, err);
+    k3_span_end(&r->spans, K3_PHASE_ORDERED);
 }
 
 static void run_floor(k3_region_t *r, k3_error_t *err)
 {
     k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
 
-    if (r->control != NULL) {
-        k3_span_begin(&r->spans, K3_PHASE_FLOOR);
-        k3_control_floor(r->control, &rows, err);
-        k3_span_end(&r->spans, K3_PHASE_FLOOR);
-    }
+    k3_span_begin(&r->spans, K3_PHASE_FLOOR);
+    k3_control_floor(r->control, &rows, err);
+    k3_span_end(&r->spans, K3_PHASE_FLOOR);
 }
 
 /* The same messages several times in one iteration: by the engine, by the engine without accounts, by the
- * bare loop, by one that keeps the protocol's order, and by one that makes its copies too. The turns
- * rotate, so that none always finds the caches warm. */
+ * bare loop, by one that keeps the protocol's order, and by one that makes its copies too. A pair of the
+ * engine stands in front of each loop, so that each finds the caches as a pair leaves them, and the turns
+ * rotate. An engine's own control waits as its dispatch does; there are no other loops then. */
 static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err)
 {
-    enum { BOOKED, UNBOOKED, BARE, ORDERED, FLOOR, TURNS };
+    enum { BOOKED, BARE, UNBOOKED, ORDERED, BETWEEN, FLOOR, TURNS };
+    uint64_t turns = r->control != NULL ? TURNS : ORDERED;
 
-    for (uint64_t turn = 0; turn < TURNS && err->status == K3_OK; turn++) {
-        switch ((payload + turn) % TURNS) {
+    for (uint64_t turn = 0; turn < turns && err->status == K3_OK; turn++) {
+        switch ((payload + turn) % turns) {
         case BOOKED:
             run_pair(r, err);
             break;
-        case UNBOOKED:
-            k3_region_keep_waits(r);
-            run_unbooked(r, err);
-            k3_region_restore_waits(r);
-            break;
         case BARE:
-            k3_region_keep_waits(r);
             run_bare(r, err);
-            k3_region_restore_waits(r);
+            break;
+        case UNBOOKED:
+            run_unbooked(r, true, err);
             break;
         case ORDERED:
             run_ordered(r, err);
+            break;
+        case BETWEEN:
+            run_unbooked(r, false, err);
             break;
         default:
             run_floor(r, err);
