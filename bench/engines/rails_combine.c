@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
-#include "bench/engines/rails_rings.h"
 
 /* --- to the forwarders ----------------------------------------------------------------------- */
 
@@ -236,15 +235,11 @@ void k3_rails_sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t 
     k3_rails_start_sums(e);
 }
 
-k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *combined,
+k3_status_t k3_rails_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined,
                              k3_error_t *err)
 {
-    rails_engine_t *e = engine;
-    k3_spans_t     *spans = e->env.spans;
+    k3_spans_t *spans = e->env.spans;
 
-    if (e->rings != NULL) {
-        return k3_rings_combine(e, rows, combined, err);
-    }
     k3_span_begin(spans, K3_PHASE_COMBINE_SEND);
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_COMBINE);
     k3_rails_partials(e, err);

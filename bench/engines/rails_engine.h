@@ -1,6 +1,7 @@
 /* The private parts of the two-hop engine.
  *
- *   rails.c          set-up, waiting, the engine's table
+ *   rails.c          set-up, dispatch, the engine's table
+ *   rails_wait.c     puts and signals with the profile's doorbells, waiting, who of a node holds a row's experts
  *   rails_notify.c   counts ahead of the rows
  *   rails_hop1.c     the origin: records, who gets which row, sends to the other nodes
  *   rails_forward.c  the forwarder: rows of its rail to the ranks of its node
@@ -136,7 +137,7 @@ static inline bool k3_rails_on_device(const rails_engine_t *e)
     return e->env.compute->device != NULL;
 }
 
-/* --- rails.c --------------------------------------------------------------------------------- */
+/* --- rails_wait.c --------------------------------------------------------------------------------- */
 
 static inline uint32_t k3_rails_local_rank(const rails_engine_t *e, uint32_t index)
 {
@@ -246,7 +247,7 @@ void        k3_rails_expert(void *engine, uint32_t local_expert, k3_expert_rows_
 k3_status_t k3_rails_sort(rails_engine_t *e, k3_error_t *err);
 void        k3_rails_sum_over_nodes(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined);
 
-k3_status_t k3_rails_combine(void *engine, const k3_rows_t *rows, uint16_t *combined,
+k3_status_t k3_rails_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t *combined,
                              k3_error_t *err);
 
 /* --- rails_sums.c ---------------------------------------------------------------------------- */
