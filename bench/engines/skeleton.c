@@ -1,8 +1,8 @@
 /* A template for a new engine. It is compiled, so that it cannot rot, and is not in the table of
- * engine.c.
+ * find.c.
  *
  * To add an engine: copy this file, rename the functions, add a value to k3_engine_id_t
- * (profiles/profile.h), one line to the table of engine.c, the flows of its messages to
+ * (profiles/profile.h), one line to the table of find.c, the flows of its messages to
  * plan/traffic.c, its memory to plan/buffers.c, and a row to the registry. The checks of every run
  * (measured == plan, oracle) then hold for it without further code.
  *
