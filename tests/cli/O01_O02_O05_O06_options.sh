@@ -87,6 +87,20 @@ launch 2 run tokens=8 --out no.json
 expect_refused 2 tokens=8
 expect_no_file no.json
 
+# What would change nothing is refused by who starts the launch, by the launch, and by the plan.
+launch 2 run --backend none,mpi --p2p off --out no.json
+expect_refused 2 'p2p off has no effect on any of the cells: none: it has no queue pairs'
+single run --backend mooncake --iters 2 --max-seconds 1 --out no.json
+expect_refused 2 'max-seconds 1 has no effect: --iters 2'
+single run --backend mooncake --staged on --out no.json
+expect_refused 2 'staged on has no effect .* --device is cpu'
+single plan --backend deepep:ll --fabric roce --json no.json
+expect_refused 2 'fabric roce has no effect on the cell: deepep:ll'
+printf 'tp = 2\nbackend = none\np2p = off\n' >idle.ini
+single sweep idle.ini --out no.json
+expect_refused 2 'p2p off has no effect on the cell: none'
+expect_no_file no.json
+
 # Limits of upstream: stock refuses top-16 and width 3584, k3 runs them.
 for backend in deepep:ll mooncake; do
     single plan --model kimi-k3 --generation stock --backend "$backend"
