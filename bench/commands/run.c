@@ -130,6 +130,7 @@ static void write_record(k3_run_t *run, json_t *cells, k3_error_t *err)
         fprintf(run->measuring.format == K3_OUTPUT_TEXT ? stdout : stderr, "record: %s\n",
                 run->out);
     }
+    (void)fflush(NULL); /* a launcher may kill this rank when another one has ended with an error */
     json_decref(document);
 }
 

@@ -31,7 +31,7 @@ check "a valid record" python3 "$source_dir/tests/rules/check_schema.py" "$sourc
 
 for component in pair dispatch combine experts; do
     rm -f wrong.json
-    launch 4 run "${cell[@]}" --backend mooncake --component "$component" --fault corrupt:2:3 --out wrong.json
+    launch_failing 4 run "${cell[@]}" --backend mooncake --component "$component" --fault corrupt:2:3 --out wrong.json
     expect_rc 1
     expect wrong.json '.cells[0] | .check.state == "wrong" and .check.rows_wrong == 8 and (.check.first_wrong.row == 19 or .check.first_wrong.row == 20)'
 done

@@ -72,7 +72,7 @@ launch 4 run "${model[@]}" --backend "$fused" --tokens 4 --component pair --faul
 expect_rc 0
 expect_good late.json 3
 expect late.json '.cells[] | phase("combine").median > 15000'
-launch 4 run "${model[@]}" --backend "$fused" --tokens 4 --component region,pair --fault corrupt:1:2 --out wrong.json
+launch_failing 4 run "${model[@]}" --backend "$fused" --tokens 4 --component region,pair --fault corrupt:1:2 --out wrong.json
 expect_rc 1
 expect wrong.json '.cells[] | .check.state == "wrong" and .check.first_wrong.stage == "combined"'
 

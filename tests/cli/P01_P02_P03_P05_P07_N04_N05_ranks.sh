@@ -91,7 +91,7 @@ for phase in $phases; do
     expect_rc 0
     expect_good "stall-$phase.json" 7
 done
-launch 4 run "${pair[@]}" --backend "$all" --fault corrupt:1:3 --out corrupt.json
+launch_failing 4 run "${pair[@]}" --backend "$all" --fault corrupt:1:3 --out corrupt.json
 expect_rc 1
 expect corrupt.json '.cells[] | .check.state == "wrong" and .status == "failed"'
 

@@ -68,7 +68,7 @@ launch 2 run --model tiny --backend mooncake --iters 2 --format csv --out live.j
 expect_rc 0
 mv out live.csv
 checked "a run that prints CSV" check_formats.py csv live.csv live.json
-launch 2 run --model tiny --backend mooncake --iters 2 --format json --out -
+launch_failing 2 run --model tiny --backend mooncake --iters 2 --format json --out -
 expect_refused 2 'standard output'
 single report a.json --format html
 expect_refused 2 'format' 'html'
