@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/commands/command.h"
+#include "bench/plan/machine.h"
 #include "harness/base/log.h"
 #include "harness/doctor/host.h"
 #include "harness/mpi/clock.h"
@@ -55,10 +56,9 @@ static k3_status_t show(const doctor_t *d, const k3_world_t *world, const k3_pai
 static k3_status_t look_alone(doctor_t *d, k3_error_t *err)
 {
     if (d->calibrate) {
-        return k3_fail(
-            err, K3_ERR_USAGE,
-            "calibrate: pairs of ranks are measured, and this is one process: mpirun -np 2 "
-            "k3bench doctor --calibrate");
+        return k3_fail(err, K3_ERR_USAGE,
+                       "calibrate: pairs of ranks are measured, and this is one "
+                       "process: " K3_MACHINE_MAKE_LOCAL);
     }
     look_at_host(&d->findings, 0, 1);
     k3_doctor_pairs(NULL, NULL, &d->findings);

@@ -243,8 +243,8 @@ k3_status_t k3_doctor_calibrate(const k3_world_t *world, k3_fabric_t *fabric,
 
     if (world->size < 2) {
         return k3_fail(err, K3_ERR_USAGE,
-                       "calibrate: pairs of ranks are measured, and this launch "
-                       "has one: mpirun -np 2");
+                       "calibrate: pairs of ranks are measured, and this launch has "
+                       "one: " K3_MACHINE_MAKE_LOCAL);
     }
     if (takes_part) {
         open_bench(&b, err);

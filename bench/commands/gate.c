@@ -53,6 +53,28 @@ static k3_status_t read_numbers(gate_t *g, k3_error_t *err)
     return K3_OK;
 }
 
+/* Options that would be passed over. */
+static k3_status_t check_effect(const gate_t *g, k3_error_t *err)
+{
+    static const char *const of_verdict[] = {"floor", "balance-floor", "window", "sessions",
+                                             "output"};
+    bool                     judges = !g->promote && k3_options_positional_count(g->options) > 0;
+
+    if (!g->promote && k3_options_get(g->options, "why") != NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "why: it belongs to --promote");
+    }
+    if (!g->promote && k3_options_get(g->options, "who") != NULL) {
+        return k3_fail(err, K3_ERR_USAGE, "who: it belongs to --promote");
+    }
+    for (size_t i = 0; i < sizeof(of_verdict) / sizeof(of_verdict[0]) && !judges; i++) {
+        if (k3_options_origin(g->options, of_verdict[i]) == K3_ORIGIN_COMMAND_LINE) {
+            return k3_fail(err, K3_ERR_USAGE, "%s: it belongs to a verdict, and --%s gives none",
+                           of_verdict[i], g->promote ? "promote" : "rebuild");
+        }
+    }
+    return K3_OK;
+}
+
 static k3_status_t read_options(gate_t *g, k3_error_t *err)
 {
     const char *file = k3_options_get(g->options, "baseline-file");
@@ -69,9 +91,6 @@ static k3_status_t read_options(gate_t *g, k3_error_t *err)
         return k3_fail(err, K3_ERR_USAGE,
                        "promote: --why TEXT is missing: the baseline keeps the reason");
     }
-    if (!g->promote && why != NULL) {
-        return k3_fail(err, K3_ERR_USAGE, "why: it belongs to --promote");
-    }
     length = file != NULL ? snprintf(g->baseline_path, sizeof(g->baseline_path), "%s", file)
                           : snprintf(g->baseline_path, sizeof(g->baseline_path), "%s/%s", g->folder,
                                      K3_HISTORY_BASELINE);
@@ -81,7 +100,7 @@ static k3_status_t read_options(gate_t *g, k3_error_t *err)
     if (k3_options_positional_count(g->options) == 0 && (g->promote || !g->rebuild)) {
         return k3_fail(err, K3_ERR_USAGE, "gate: no record given: name the new ones");
     }
-    return read_numbers(g, err);
+    return check_effect(g, err) == K3_OK ? read_numbers(g, err) : err->status;
 }
 
 /* --- records --------------------------------------------------------------------------------- */

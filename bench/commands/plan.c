@@ -6,6 +6,7 @@
 #include "bench/commands/device.h"
 #include "bench/commands/plan_model.h"
 #include "bench/commands/sources.h"
+#include "bench/plan/effect.h"
 #include "bench/plan/requests.h"
 #include "bench/report/prediction.h"
 #include "bench/report/record.h"
@@ -167,7 +168,8 @@ static k3_status_t read_options(plan_t *plan, k3_error_t *err)
     base.hidden = plan->sources.hidden;
     base.ranks_per_node =
         machine != NULL ? (uint32_t)k3_figure(&plan->machine, K3_FIG_RANKS_PER_NODE, 0) : 0;
-    if (k3_requests_create(plan->options, &base, &plan->requests, err) != K3_OK) {
+    if (k3_requests_create(plan->options, &base, &plan->requests, err) != K3_OK ||
+        k3_effect_check(plan->options, &plan->requests, err) != K3_OK) {
         return err->status;
     }
     for (size_t i = 0; i < plan->requests.count; i++) {

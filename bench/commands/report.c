@@ -30,6 +30,28 @@ static k3_status_t read_records(const k3_options_t *options, json_t *records, si
     return err->status;
 }
 
+/* What would be passed over. */
+static k3_status_t check_format(const k3_options_t *options, k3_output_format_t format,
+                                k3_error_t *err)
+{
+    const char *path = k3_options_get(options, "output"), *csv = ".csv";
+    size_t      length = path != NULL ? strlen(path) : 0;
+    bool        rows =
+        path == NULL ? format == K3_OUTPUT_CSV : length > 4 && strcmp(path + length - 4, csv) == 0;
+
+    if (path != NULL && k3_options_origin(options, "format") == K3_ORIGIN_COMMAND_LINE) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "format %s has no effect: the ending of -o %s says what is written",
+                       k3_output_format_names[format], path);
+    }
+    if (!rows && k3_options_origin(options, "lanes") == K3_ORIGIN_COMMAND_LINE) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "lanes has no effect: CSV alone has a row for each queue pair (--format csv "
+                       "or -o FILE.csv)");
+    }
+    return K3_OK;
+}
+
 static k3_status_t print(const k3_options_t *options, json_t *records, size_t first,
                          k3_error_t *err)
 {
@@ -40,6 +62,7 @@ static k3_status_t print(const k3_options_t *options, json_t *records, size_t fi
 
     if (k3_parse_name("format", k3_options_get(options, "format"), k3_output_format_names, &format,
                       err) != K3_OK ||
+        check_format(options, (k3_output_format_t)format, err) != K3_OK ||
         k3_alloc("records", count, sizeof(json_t *), &documents, err) != K3_OK) {
         return err->status;
     }

@@ -7,6 +7,7 @@
 #include "bench/commands/compute.h"
 #include "bench/commands/fault.h"
 #include "bench/commands/run.h"
+#include "bench/plan/effect.h"
 #include "bench/report/outputs.h"
 #include "harness/base/log.h"
 #include "harness/record/document.h"
@@ -188,6 +189,7 @@ k3_status_t k3_run_prepare(k3_run_t *run, k3_error_t *err)
     if (k3_measuring_choose(run->options, &run->measuring, err) == K3_OK &&
         parse_region(run, err) == K3_OK && parse_transport(run, err) == K3_OK &&
         k3_requests_create(run->options, &base, &run->requests, err) == K3_OK &&
+        k3_effect_check(run->options, &run->requests, err) == K3_OK &&
         parse_dump(run, err) == K3_OK && run->world.rank == 0 &&
         choose_machine(run, err) == K3_OK) {
         choose_out(run, err);

@@ -22,7 +22,8 @@ typedef struct mpi_engine {
     MPI_Datatype    record_type, result_type;
     int            *send_experts, *recv_experts; /* [R][local] rows for / from each */
     int            *send_count, *send_at, *recv_count, *recv_at; /* [R] */
-    uint64_t       *fill; /* [E] next place of an expert's rows in the send buffer */
+    uint64_t       *taken; /* [R] place of the next row of each rank in the receive buffer */
+    uint64_t       *fill;  /* [E] next place of an expert's rows in the send buffer */
     /* Memory of the compute; MPI takes the addresses of the last four. */
     uint8_t         *encoded;            /* [rows][values + scales] */
     uint8_t         *send, *recv;        /* records */
@@ -40,9 +41,10 @@ static void mpi_destroy(void *engine)
 {
     mpi_engine_t *e = engine;
 
-    void *owned[] = {e->send_experts, e->recv_experts, e->send_count, e->send_at,   e->recv_count,
-                     e->recv_at,      e->fill,         e->place,      e->begin,     e->values,
-                     e->scales,       e->out,          e->parts,      e->header_at, e->header};
+    void *owned[] = {e->send_experts, e->recv_experts, e->send_count, e->send_at,
+                     e->recv_count,   e->recv_at,      e->taken,      e->fill,
+                     e->place,        e->begin,        e->values,     e->scales,
+                     e->out,          e->parts,        e->header_at,  e->header};
     void *rows[] = {e->encoded, e->send, e->recv, e->results, e->returned};
 
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
@@ -115,6 +117,7 @@ static k3_status_t alloc_buffers(mpi_engine_t *e, k3_error_t *err)
         k3_alloc("counts", e->ranks, sizeof(int), &e->send_at, err) != K3_OK ||
         k3_alloc("counts", e->ranks, sizeof(int), &e->recv_count, err) != K3_OK ||
         k3_alloc("counts", e->ranks, sizeof(int), &e->recv_at, err) != K3_OK ||
+        k3_alloc("places", e->ranks, sizeof(uint64_t), &e->taken, err) != K3_OK ||
         k3_alloc("places", experts, sizeof(uint64_t), &e->fill, err) != K3_OK ||
         k3_alloc("headers", e->send_cap, sizeof(header_t), &e->header, err) != K3_OK ||
         k3_alloc("places of headers", e->send_cap, sizeof(void *), &e->header_at, err) != K3_OK ||
@@ -247,15 +250,15 @@ static void index_rows(mpi_engine_t *e)
     size_t values = k3_format_value_bytes(e->env.cell->dispatch_format, e->env.cell->model.latent);
     uint64_t n = 0;
 
+    for (uint32_t r = 0; r < e->ranks; r++) {
+        e->taken[r] = (uint64_t)e->recv_at[r];
+    }
     for (uint32_t x = 0; x < e->local; x++) {
         e->begin[x] = n;
         for (uint32_t r = 0; r < e->ranks; r++) {
-            uint64_t at = (uint64_t)e->recv_at[r];
+            for (int i = e->recv_experts[r * e->local + x]; i > 0; i--, n++) {
+                uint64_t at = e->taken[r]++;
 
-            for (uint32_t y = 0; y < x; y++) {
-                at += (uint64_t)e->recv_experts[r * e->local + y];
-            }
-            for (int i = e->recv_experts[r * e->local + x]; i > 0; i--, at++, n++) {
                 e->values[n] = e->recv + at * e->record + sizeof(header_t);
                 e->scales[n] = (const uint8_t *)e->values[n] + values;
                 e->out[n] = (uint16_t *)(void *)(e->results + at * e->result);

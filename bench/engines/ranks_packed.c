@@ -22,6 +22,7 @@ struct packed_rows {
     uint64_t      *fill;                 /* [E] */
     uint64_t      *pairs;                /* [R][R] rows from one rank to another */
     uint64_t      *from;                 /* [R + 1] rows of each source among those here */
+    uint64_t      *expert_at;            /* [R][local] ... and of each of its experts */
     uint8_t       *copies;               /* [cap] records; memory of the compute */
     uint8_t       *rows;                 /* on a device: [own rows] in the format */
     uint64_t       row;                  /* bytes of one */
@@ -42,6 +43,7 @@ void k3_packed_destroy(ranks_engine_t *e)
     k3_compute_free(e->env.compute, p->rows);
     k3_compute_free(e->env.compute, p->copies);
     k3_free(p->meta_at);
+    k3_free(p->expert_at);
     k3_free(p->from);
     k3_free(p->pairs);
     k3_free(p->fill);
@@ -79,6 +81,7 @@ k3_status_t k3_packed_create(ranks_engine_t *e, k3_error_t *err)
                  err) != K3_OK ||
         k3_alloc("source ranges", (uint64_t)g->ranks + 1, sizeof(uint64_t), &p->from, err) !=
             K3_OK ||
+        k3_alloc("ranges of experts", g->experts, sizeof(uint64_t), &p->expert_at, err) != K3_OK ||
         k3_compute_alloc(e->env.compute, "copies of the rows", cap, g->record, false, &p->copies,
                          err) != K3_OK) {
         return err->status;
@@ -350,6 +353,18 @@ static uint64_t shared_at(const ranks_engine_t *e, uint32_t source, uint32_t ran
     return at;
 }
 
+static void place_experts(ranks_engine_t *e, uint32_t source)
+{
+    const k3_ranks_t *g = &e->g;
+    const uint32_t   *line = count_line(e, source) + e->rank * g->local;
+    uint64_t          at = e->packed->from[source];
+
+    for (uint32_t x = 0; x < g->local; x++) {
+        e->packed->expert_at[(uint64_t)source * g->local + x] = at;
+        at += line[x];
+    }
+}
+
 static k3_status_t read_counts(ranks_engine_t *e, k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
@@ -366,6 +381,7 @@ static k3_status_t read_counts(ranks_engine_t *e, k3_error_t *err)
         }
         add_pairs(e, s);
         e->packed->from[s + 1] = e->packed->from[s] + pairs_between(e, s, e->rank);
+        place_experts(e, s);
     }
     for (uint32_t r = 0; r < g->ranks; r++) {
         if (shared_at(e, g->ranks, r) > g->private_rows * g->ranks + g->shared_rows) {
@@ -473,11 +489,8 @@ void k3_packed_expert(ranks_engine_t *e, uint32_t local_expert, k3_expert_rows_t
 
     for (uint32_t s = 0; s < g->ranks; s++) {
         const uint32_t *line = count_line(e, s) + e->rank * g->local;
-        uint64_t        at = e->packed->from[s];
+        uint64_t        at = e->packed->expert_at[(uint64_t)s * g->local + local_expert];
 
-        for (uint32_t x = 0; x < local_expert; x++) {
-            at += line[x];
-        }
         for (uint32_t i = line[local_expert]; i > 0; i--, at++, n++) {
             const uint8_t *record = e->packed->copies + at * g->record;
 

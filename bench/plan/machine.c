@@ -227,8 +227,7 @@ static k3_status_t refuse_name(const char *name, k3_error_t *err)
 
     if (strcmp(name, "local") == 0) {
         return k3_fail(err, K3_ERR_USAGE,
-                       "machine: there is no %s; make it with mpirun -np 2 k3bench doctor "
-                       "--calibrate",
+                       "machine: there is no %s; make it with " K3_MACHINE_MAKE_LOCAL,
                        K3_MACHINE_LOCAL);
     }
     found.count = 0;

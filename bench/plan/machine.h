@@ -129,6 +129,9 @@ bool k3_machine_has_local(void);
 
 #define K3_MACHINE_LOCAL_FOLDER "results/local"
 #define K3_MACHINE_LOCAL        K3_MACHINE_LOCAL_FOLDER "/machine.ini"
+/* Cores share the memory as in a run, and each host has a pair whose stores are timed. */
+#define K3_MACHINE_MAKE_LOCAL                                                                      \
+    "mpirun -np N k3bench doctor --calibrate (N: a rank for each core, at least two on each host)"
 
 void k3_machine_set(k3_machine_file_t *machine, k3_figure_t figure, double value,
                     k3_source_kind_t kind, const char *source);

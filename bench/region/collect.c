@@ -342,23 +342,80 @@ static k3_status_t collect_lanes(const k3_region_t *r, k3_qps_t *qps, k3_measure
     return err->status;
 }
 
-static void describe_transports(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t *out)
+/* --- transports ------------------------------------------------------------------------------ */
+
+typedef struct carrier {
+    int  kind;
+    char name[K3_TRANSPORT_MAX];
+} carrier_t;
+
+/* What never leaves the host first. */
+static int by_kind_and_name(const void *a, const void *b)
 {
-    uint64_t overtaken;
-    size_t   used = 0;
+    const carrier_t *x = a, *y = b;
 
-    snprintf(out->order, sizeof(out->order), "%s", k3_signal_order_name(k3_qps_order(qps)));
-    k3_qps_order_result(qps, &out->order_rounds, &overtaken, &out->order_overtaken);
-    out->order_overtaken = overtaken;
-    for (int peer = 0; peer < r->world->size; peer++) {
-        const char *name = k3_qps_transport(qps, peer);
+    return x->kind != y->kind ? (x->kind > y->kind) - (x->kind < y->kind)
+                              : strcmp(x->name, y->name);
+}
 
-        if (strstr(out->transport, name) == NULL &&
-            used + strlen(name) + 3 < sizeof(out->transport)) {
-            used = k3_append(out->transport, sizeof(out->transport), used, "%s%s",
-                             used > 0 ? ", " : "", name);
+/* Each once; returns how many are left. */
+static uint64_t sort_carriers(carrier_t *items, uint64_t count)
+{
+    uint64_t kept = 0;
+
+    qsort(items, count, sizeof(*items), by_kind_and_name);
+    for (uint64_t i = 0; i < count; i++) {
+        if (kept == 0 || by_kind_and_name(&items[kept - 1], &items[i]) != 0) {
+            items[kept++] = items[i];
         }
     }
+    return kept;
+}
+
+static k3_status_t join_carriers(const carrier_t *items, uint64_t count, char **text_p,
+                                 k3_error_t *err)
+{
+    size_t bytes = count * (K3_TRANSPORT_MAX + 2) + 1, used = 0;
+
+    if (k3_alloc("names of transports", bytes, 1, text_p, err) == K3_OK) {
+        for (uint64_t i = 0; i < count; i++) {
+            used = k3_append(*text_p, bytes, used, "%s%s", i > 0 ? ", " : "", items[i].name);
+        }
+    }
+    return err->status;
+}
+
+/* Of all ranks: the first one may share a host with nobody, or with everybody. */
+static k3_status_t collect_transports(const k3_region_t *r, k3_qps_t *qps, k3_measurement_t *out,
+                                      k3_error_t *err)
+{
+    uint64_t   peers = (uint64_t)r->world->size, count;
+    carrier_t *own, *all = NULL;
+
+    k3_alloc("transports", peers, sizeof(*own), &own, err);
+    if (k3_world_agree(r->world, err) != K3_OK) {
+        k3_free(own);
+        return err->status;
+    }
+    for (uint64_t p = 0; p < peers; p++) {
+        own[p].kind = (int)k3_qps_kind(qps, (int)p);
+        snprintf(own[p].name, sizeof(own[p].name), "%s", k3_qps_transport(qps, (int)p));
+    }
+    gather_items(r->world, own, sort_carriers(own, peers), sizeof(*own), &all, &count, err);
+    if (err->status == K3_OK && r->world->rank == 0) {
+        join_carriers(all, sort_carriers(all, count), &out->transport, err);
+    }
+    k3_free(all);
+    k3_free(own);
+    return k3_world_agree(r->world, err);
+}
+
+static void describe_order(k3_qps_t *qps, k3_measurement_t *out)
+{
+    uint64_t in_use; /* none overtakes then */
+
+    snprintf(out->order, sizeof(out->order), "%s", k3_signal_order_name(k3_qps_order(qps)));
+    k3_qps_order_result(qps, &out->order_rounds, &out->order_overtaken, &in_use);
 }
 
 /* --- waits, memory, set-up ------------------------------------------------------------------- */
@@ -438,8 +495,9 @@ k3_status_t k3_collect(const k3_region_t *region, double *const *local,
         return err->status;
     }
     if (qps != NULL) {
-        describe_transports(region, qps, out);
-        if (collect_lanes(region, qps, out, err) != K3_OK) {
+        describe_order(qps, out);
+        if (collect_transports(region, qps, out, err) != K3_OK ||
+            collect_lanes(region, qps, out, err) != K3_OK) {
             return err->status;
         }
     }

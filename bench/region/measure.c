@@ -375,10 +375,12 @@ static k3_status_t judge(k3_sampler_t *s, k3_measurement_t *out, k3_error_t *err
     k3_idle_judge(s->headline_max, s->gap, n, s->scratch, &out->idle);
     k3_instrument_judge(s, n, out, err);
     judge_host(s, n, &out->host);
-    for (int p = K3_PHASE_DISPATCH; p < K3_PHASE_COUNT; p++) {
-        /* local[] was read by k3_collect: its room is free. */
-        k3_spans_global_collect(&s->global, s->region->world, (k3_phase_t)p, n, s->region->pairs,
-                                s->local[p], s->scratch, &out->phase[p].span);
+    for (int p = 0; p < K3_PHASE_COUNT; p++) {
+        if (k3_measurement_judges(out, p)) {
+            /* local[] was read by k3_collect: its room is free. */
+            k3_spans_global_collect(&s->global, s->region->world, (k3_phase_t)p, n,
+                                    s->region->pairs, s->local[p], s->scratch, &out->phase[p].span);
+        }
     }
     return k3_world_agree(s->region->world, err);
 }
@@ -440,6 +442,11 @@ k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
     return err->status;
 }
 
+bool k3_measurement_judges(const k3_measurement_t *m, int phase)
+{
+    return phase >= K3_PHASE_DISPATCH || phase == (int)m->headline;
+}
+
 void k3_measurement_free(k3_measurement_t *m)
 {
     for (int p = 0; p < K3_PHASE_COUNT; p++) {
@@ -447,6 +454,7 @@ void k3_measurement_free(k3_measurement_t *m)
     }
     k3_free(m->timeline.row);
     k3_free(m->masks);
+    k3_free(m->transport);
     k3_free(m->lanes);
     k3_free(m->waits);
     k3_free(m->starts.late_at);

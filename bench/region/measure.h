@@ -126,8 +126,8 @@ typedef struct k3_measurement {
     k3_error_t        mismatch;     /* the first lane that differs */
     k3_lane_row_t    *lanes;        /* owned */
     uint64_t          lane_count;
-    char              transport[256]; /* UCX transports in use, "posix/memory, tcp/eth0" */
-    char              order[16];      /* fence or flush */
+    char             *transport; /* "self, mapped, tcp/eth0", of all ranks; owned */
+    char              order[16]; /* fence or flush */
     uint64_t          order_rounds, order_overtaken;
     k3_wait_row_t    *waits; /* owned */
     uint64_t          wait_count;
@@ -150,6 +150,8 @@ typedef struct k3_measurement {
  * an iteration ends the job. */
 k3_status_t k3_measure(k3_region_t *region, const k3_measure_options_t *options,
                        k3_measurement_t *out, k3_error_t *err);
-void        k3_measurement_free(k3_measurement_t *measurement);
+/* Whether samples and span of the phase are kept: of the totals, and of a part that the component is judged by. */
+bool k3_measurement_judges(const k3_measurement_t *m, int phase);
+void k3_measurement_free(k3_measurement_t *measurement);
 
 #endif

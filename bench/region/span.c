@@ -9,9 +9,19 @@
 /* Two ranks' clocks are each off by the error. Above this share of the median there is no span. */
 static const double largest_share = 0.10;
 
+/* The experts, where they are all that is asked for, in one stretch of this clock. */
+static bool are_experts(const k3_region_t *r, int phase)
+{
+    return phase == K3_PHASE_EXPERT_MLP && r->cell->component == K3_COMPONENT_EXPERTS &&
+           r->ops->fused == NULL && !r->cell->on_device;
+}
+
 /* In a chain a rank enters the parts many times; the dispatch without accounts is no span of its own. */
 static bool is_kept(const k3_region_t *r, int phase)
 {
+    if (are_experts(r, phase)) {
+        return true;
+    }
     return phase >= K3_PHASE_DISPATCH && phase != K3_PHASE_UNBOOKED &&
            (r->pairs == 1 || phase == K3_PHASE_CHAIN);
 }

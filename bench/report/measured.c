@@ -118,11 +118,6 @@ static void add_span(json_t *o, const k3_span_result_t *span)
     json_object_set_new(o, "span", s);
 }
 
-static bool is_headline(int phase)
-{
-    return phase >= K3_PHASE_DISPATCH;
-}
-
 static json_t *record_phases(const k3_measurement_t *m)
 {
     json_t *phases = json_array();
@@ -134,7 +129,7 @@ static json_t *record_phases(const k3_measurement_t *m)
             continue;
         }
         o = record_phase(k3_phase_names[p], &m->phase[p]);
-        if (is_headline(p)) {
+        if (k3_measurement_judges(m, p)) {
             json_t *samples = json_array();
 
             for (uint64_t i = 0; i < m->iterations; i++) {

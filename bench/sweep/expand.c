@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/plan/effect.h"
 #include "bench/sweep/variants_internal.h"
 #include "harness/base/inifile.h"
 #include "harness/base/memory.h"
@@ -129,6 +130,53 @@ static k3_status_t check_marks(const expansion_t *x, k3_error_t *err)
     return K3_OK;
 }
 
+/* In the file or behind it. What the command line says once for all files goes over what one of them says. */
+static bool is_given(const k3_options_t *options, const char *name)
+{
+    bool limit = strcmp(name, "ci-target") == 0 || strcmp(name, "max-seconds") == 0;
+
+    switch (k3_options_origin(options, name)) {
+    case K3_ORIGIN_COMMAND_LINE:
+        return true;
+    case K3_ORIGIN_FILE:
+        return !limit || k3_options_origin(options, "iters") != K3_ORIGIN_COMMAND_LINE;
+    default:
+        return false;
+    }
+}
+
+void k3_values_act(expansion_t *x, const candidate_t *c)
+{
+    for (size_t i = 0; i < x->source->table.count; i++) {
+        const char *name = def_of(x, i)->name;
+        k3_error_t  why = K3_ERROR_INIT;
+
+        if (!is_of_run(x, i) || !is_given(x->options, name)) {
+            continue;
+        }
+        if (!k3_effect_none(c->options, name, &c->requests, &why)) {
+            (void)json_object_set_new(x->idle, name, json_true());
+        } else if (json_object_get(x->idle, name) == NULL) {
+            (void)json_object_set_new(x->idle, name, json_string(why.text));
+        }
+    }
+}
+
+/* As `run` refuses it on its command line; what stands before the sections may be for some of them. */
+static k3_status_t check_idle(json_t *idle, k3_error_t *err)
+{
+    const char *name;
+    json_t     *why;
+
+    json_object_foreach(idle, name, why)
+    {
+        if (json_is_string(why)) {
+            return k3_fail(err, K3_ERR_USAGE, "%s", json_string_value(why));
+        }
+    }
+    return K3_OK;
+}
+
 /* --- products -------------------------------------------------------------------------------- */
 
 /* Whether each value of the option has launches of its own. */
@@ -225,6 +273,7 @@ static k3_status_t expand_values(expansion_t *x, const k3_options_t *options, k3
     x->launcher = k3_options_get(options, "launcher");
     x->values = calloc(count + 1, sizeof(*x->values));
     x->marks = json_object();
+    x->options = options;
     for (size_t i = 0; i < count && x->values != NULL; i++) {
         const char *value = k3_options_get(options, def_of(x, i)->name);
 
@@ -244,8 +293,8 @@ static k3_status_t expand_values(expansion_t *x, const k3_options_t *options, k3
 }
 
 static k3_status_t expand_section(const k3_sweep_source_t *source, const k3_hosts_t *hosts,
-                                  const char *section, uint64_t memory, k3_variants_t *variants,
-                                  k3_error_t *err)
+                                  const char *section, uint64_t memory, json_t *idle,
+                                  k3_variants_t *variants, k3_error_t *err)
 {
     k3_option_table_t table = source->table;
     k3_options_t     *options = NULL;
@@ -253,7 +302,8 @@ static k3_status_t expand_section(const k3_sweep_source_t *source, const k3_host
                            .hosts = hosts,
                            .variants = variants,
                            .section = section,
-                           .memory = memory};
+                           .memory = memory,
+                           .idle = idle};
 
     table.file = source->file;
     table.section = section;
@@ -287,17 +337,21 @@ k3_status_t k3_variants_create(const k3_sweep_source_t *source, const k3_hosts_t
 {
     k3_list_t sections;
     uint64_t  memory = k3_node_memory_available(); /* once: all cells are held against the same */
+    json_t   *idle;
 
     memset(variants, 0, sizeof(*variants));
     if (k3_sweep_sections(source->file, &sections, err) != K3_OK) {
         return err->status;
     }
+    idle = json_object();
     for (size_t i = 0; i < sections.count && err->status == K3_OK; i++) {
-        expand_section(source, hosts, sections.items[i], memory, variants, err);
+        expand_section(source, hosts, sections.items[i], memory, idle, variants, err);
     }
     k3_list_free(&sections);
-    if (err->status != K3_OK || check_twice(variants, err) != K3_OK) {
+    if (err->status != K3_OK || check_idle(idle, err) != K3_OK ||
+        check_twice(variants, err) != K3_OK) {
         k3_variants_free(variants);
     }
+    json_decref(idle);
     return err->status;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/plan/buffers.h"
+#include "bench/plan/effect.h"
 #include "bench/sweep/variants_internal.h"
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
@@ -43,8 +44,18 @@ static bool is_option_of_run(const expansion_t *x, size_t i)
            !is_ours(x->source->table.defs[i].name);
 }
 
-/* The words of `run` for the values; `brief`: without what is as by default. */
-static void make_words(const expansion_t *x, bool brief, k3_list_t *words)
+/* Options that are given for the cells of other launches, and change nothing in those of this one. */
+static bool is_idle(const expansion_t *x, const candidate_t *c, size_t i)
+{
+    k3_error_t unused = K3_ERROR_INIT;
+
+    return c != NULL &&
+           k3_effect_none(c->options, x->source->table.defs[i].name, &c->requests, &unused);
+}
+
+/* The words of `run` for the values; `brief`: without what is as by default; c: without what would change
+ * nothing in its cells. */
+static void make_words(const expansion_t *x, bool brief, const candidate_t *c, k3_list_t *words)
 {
     const k3_option_def_t *defs = x->source->table.defs;
 
@@ -55,7 +66,7 @@ static void make_words(const expansion_t *x, bool brief, k3_list_t *words)
                                                          : NULL;
         char       *word = NULL;
 
-        if (x->values[i] == NULL || !is_option_of_run(x, i) ||
+        if (x->values[i] == NULL || !is_option_of_run(x, i) || is_idle(x, c, i) ||
             (brief && fallback != NULL && strcmp(fallback, x->values[i]) == 0)) {
             continue;
         }
@@ -112,39 +123,99 @@ static void make_label(const expansion_t *x, char text[K3_VARIANT_LABEL_MAX])
     }
 }
 
-/* Takes the options of the candidate. */
-static k3_status_t add_variant(expansion_t *x, candidate_t *c, k3_error_t *err)
+static uint64_t hash_words(const expansion_t *x, const k3_list_t *words)
 {
-    k3_variants_t *all = x->variants;
-    k3_variant_t  *variant, *grown;
+    uint64_t hash = hash_text(k3_key(0, x->ranks), x->source->build);
 
-    if (all->count == VARIANTS_MAX) {
-        return k3_fail(err, K3_ERR_USAGE, "the lists need more than %d variants", VARIANTS_MAX);
+    hash = hash_text(hash, x->launcher != NULL ? x->launcher : "");
+    for (size_t i = 0; i < words->count; i++) {
+        hash = hash_text(hash, words->items[i]);
     }
-    grown = realloc(all->items, (all->count + 1) * sizeof(*grown));
-    if (grown == NULL) {
-        abort();
+    return hash;
+}
+
+static k3_options_t *options_of(const expansion_t *x, const candidate_t *c, k3_error_t *err)
+{
+    k3_option_table_t table = x->source->table;
+    k3_list_t         words;
+    k3_options_t     *options = NULL;
+
+    table.command = x->source->run;
+    table.file = table.section = NULL;
+    make_words(x, false, c, &words);
+    k3_options_parse(&table, (int)words.count, words.items, &options, err);
+    k3_list_free(&words);
+    return options;
+}
+
+/* Of two values of an option that changes nothing in these cells the second one would be the same launch again. */
+static bool is_there(const expansion_t *x, const k3_variant_t *v)
+{
+    for (size_t i = 0; i < x->variants->count; i++) {
+        const k3_variant_t *other = &x->variants->items[i];
+
+        if (strcmp(other->section, v->section) == 0 && other->hash == v->hash &&
+            other->asked != v->asked) {
+            return true;
+        }
     }
-    all->items = grown;
-    variant = &all->items[all->count++];
+    return false;
+}
+
+static void free_variant(k3_variant_t *variant)
+{
+    if (variant->options != NULL) {
+        k3_options_free(variant->options);
+    }
+    k3_list_free(&variant->words);
+    free(variant->launcher);
+}
+
+static k3_status_t fill_variant(const expansion_t *x, const candidate_t *c, k3_variant_t *variant,
+                                k3_error_t *err)
+{
+    k3_list_t asked;
+
     memset(variant, 0, sizeof(*variant));
     (void)snprintf(variant->section, sizeof(variant->section), "%s",
                    x->section[0] != '\0' ? x->section : "all");
     make_label(x, variant->label);
-    variant->options = c->options;
-    c->options = NULL;
-    make_words(x, true, &variant->words);
+    variant->options = options_of(x, c, err);
+    if (variant->options == NULL) {
+        return err->status;
+    }
+    make_words(x, true, c, &variant->words);
+    make_words(x, true, NULL, &asked);
     variant->launcher = x->launcher != NULL ? checked(strdup(x->launcher)) : NULL;
     variant->ranks = x->ranks;
     variant->launches = x->launches;
     variant->cells = c->requests.count;
     variant->refused = c->unsupported;
     variant->guess = guess_of(variant);
-    variant->hash = hash_text(k3_key(0, variant->ranks), x->source->build);
-    variant->hash = hash_text(variant->hash, variant->launcher != NULL ? variant->launcher : "");
-    for (size_t i = 0; i < variant->words.count; i++) {
-        variant->hash = hash_text(variant->hash, variant->words.items[i]);
+    variant->hash = hash_words(x, &variant->words);
+    variant->asked = hash_words(x, &asked);
+    k3_list_free(&asked);
+    return K3_OK;
+}
+
+static k3_status_t add_variant(expansion_t *x, const candidate_t *c, k3_error_t *err)
+{
+    k3_variants_t *all = x->variants;
+    k3_variant_t   variant, *grown;
+
+    if (all->count == VARIANTS_MAX) {
+        return k3_fail(err, K3_ERR_USAGE, "the lists need more than %d variants", VARIANTS_MAX);
     }
+    if (fill_variant(x, c, &variant, err) != K3_OK || is_there(x, &variant)) {
+        free_variant(&variant);
+        return err->status;
+    }
+    grown = realloc(all->items, (all->count + 1) * sizeof(*grown));
+    if (grown == NULL) {
+        abort();
+    }
+    all->items = grown;
+    all->items[all->count++] = variant;
     return K3_OK;
 }
 
@@ -233,20 +304,6 @@ static k3_status_t check_cell(const expansion_t *x, const k3_cell_request_t *req
     return err->status;
 }
 
-static k3_options_t *options_of(const expansion_t *x, k3_error_t *err)
-{
-    k3_option_table_t table = x->source->table;
-    k3_list_t         words;
-    k3_options_t     *options = NULL;
-
-    table.command = x->source->run;
-    table.file = table.section = NULL;
-    make_words(x, false, &words);
-    k3_options_parse(&table, (int)words.count, words.items, &options, err);
-    k3_list_free(&words);
-    return options;
-}
-
 static void free_candidate(candidate_t *c)
 {
     for (size_t i = 0; i < c->requests.count && c->faults != NULL; i++) {
@@ -267,7 +324,7 @@ static k3_status_t examine(expansion_t *x, candidate_t *c, k3_error_t *err)
                               .ranks_per_node = k3_hosts_ranks_per_node(x->hosts, x->ranks)};
 
     memset(c, 0, sizeof(*c));
-    c->options = options_of(x, err);
+    c->options = options_of(x, NULL, err);
     if (c->options == NULL || k3_requests_create(c->options, &base, &c->requests, err) != K3_OK ||
         k3_alloc("cells", c->requests.count, sizeof(char *), &c->faults, err) != K3_OK) {
         free_candidate(c);
@@ -370,6 +427,7 @@ static k3_status_t consider(expansion_t *x, k3_error_t *err)
         refuse_cells(x, &c);
         k3_values_mark(x, c.impossible > 0 ? c.faults[0] : NULL);
         if (c.impossible + c.unsupported < cells) {
+            k3_values_act(x, &c);
             add_variant(x, &c, err);
         }
     }
@@ -394,9 +452,7 @@ k3_status_t k3_variant_consider(expansion_t *x, k3_error_t *err)
 void k3_variants_free(k3_variants_t *variants)
 {
     for (size_t i = 0; i < variants->count; i++) {
-        k3_options_free(variants->items[i].options);
-        k3_list_free(&variants->items[i].words);
-        free(variants->items[i].launcher);
+        free_variant(&variants->items[i]);
     }
     for (size_t i = 0; i < variants->refusal_count; i++) {
         free(variants->refusals[i].where);

@@ -32,6 +32,7 @@ typedef struct k3_variant {
     uint64_t      launches;
     size_t        cells, refused; /* refused ones are among the cells */
     uint64_t      hash;           /* of all that makes its launches what they are */
+    uint64_t      asked;          /* the same with options that change nothing in its cells */
     double        guess;          /* seconds that a launch should take, before one was seen */
 } k3_variant_t;
 

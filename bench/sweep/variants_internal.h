@@ -14,9 +14,12 @@ typedef struct expansion {
     const char              *section, *launcher;
     uint64_t                 launches;
     uint32_t                 ranks;
-    char                   **values; /* one for each option of the table; NULL: unset */
-    uint64_t                 memory; /* of this host, available */
-    json_t                  *marks; /* "backend=mooncake" -> true, or the fault of a cell with it */
+    char                   **values;  /* one for each option of the table; NULL: unset */
+    uint64_t                 memory;  /* of this host, available */
+    const k3_options_t      *options; /* of the section, as given */
+    json_t *
+        idle; /* "p2p" -> true, or why it has changed nothing in any launch so far; of all sections */
+    json_t *marks; /* "backend=mooncake" -> true, or the fault of a cell with it */
 } expansion_t;
 
 /* Cells that would share a launch. */
@@ -35,6 +38,9 @@ const char *k3_value_named(const expansion_t *x, const char *name);
 
 /* All items of the lists as they stand now are good for something (NULL), or had this fault. */
 void k3_values_mark(expansion_t *x, const char *fault);
+
+/* Notes of each option whether it changes something in these cells. */
+void k3_values_act(expansion_t *x, const candidate_t *c);
 
 /* Makes variants and refusals of the values. */
 k3_status_t k3_variant_consider(expansion_t *x, k3_error_t *err);

@@ -29,6 +29,7 @@ _Static_assert(sizeof(block_t) <= 64, "the block header must fit in front of an 
 
 static _Atomic uint64_t live_bytes;
 static _Atomic uint64_t call_count;
+static atomic_bool      touched;
 
 static block_t *block_of(void *pointer)
 {
@@ -83,7 +84,15 @@ static void *allocate_huge(uint64_t bytes)
 
     (void)madvise(pointer, k3_round_up(bytes, HUGE_ALIGN),
                   MADV_HUGEPAGE); /* a hint, may be refused */
+    if (atomic_load(&touched)) {
+        memset(pointer, 0, bytes);
+    }
     return pointer;
+}
+
+void k3_alloc_touched(bool on)
+{
+    atomic_store(&touched, on);
 }
 
 k3_status_t k3_alloc(const char *what, uint64_t count, uint64_t size, void *pointer_p,

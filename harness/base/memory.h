@@ -4,6 +4,7 @@
 #ifndef K3_BASE_MEMORY_H
 #define K3_BASE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,10 @@
 k3_status_t k3_alloc(const char *what, uint64_t count, uint64_t size, void *pointer_p,
                      k3_error_t *err);
 void        k3_free(void *pointer); /* NULL is fine */
+
+/* While it is on, large blocks have all their pages from the start. Else the kernel brings each in, and clears it, at
+ * the first store to it. */
+void k3_alloc_touched(bool on);
 
 uint64_t k3_alloc_bytes(void); /* now allocated */
 uint64_t k3_alloc_calls(void); /* k3_alloc calls since the start */

@@ -107,6 +107,9 @@ k3_signal_order_t k3_qps_order(const k3_qps_t *qps);
  * 0). */
 void k3_qps_order_result(const k3_qps_t *qps, uint64_t *rounds, uint64_t *overtaken_bare,
                          uint64_t *overtaken_used);
+/* Brings in all pages of the own block, and of those of mapped peers as this rank sees them; else that happens at the
+ * first store to each. */
+void k3_qps_touch(k3_qps_t *qps);
 /* Slowest step of set-up on this rank, microseconds. */
 void k3_qps_setup_times(const k3_qps_t *qps, double *registration_us, double *connection_us,
                         double *selftest_us);

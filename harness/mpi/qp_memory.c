@@ -51,6 +51,24 @@ static void clear_block(k3_qps_t *qps, uint64_t bytes)
     }
 }
 
+/* Changes nothing, whoever stores there at the same time. */
+static void touch(char *memory, uint64_t bytes)
+{
+    for (uint64_t at = 0; memory != NULL && at < bytes; at += PAGE) {
+        (void)__atomic_fetch_or(memory + at, 0, __ATOMIC_RELAXED);
+    }
+}
+
+void k3_qps_touch(k3_qps_t *qps)
+{
+    uint64_t total = k3_block_bytes(qps->bytes);
+
+    touch(qps->memory, total);
+    for (int peer = 0; peer < qps->world->size; peer++) {
+        touch(peer != qps->world->rank ? k3_qps_mapped(qps, peer) : NULL, total);
+    }
+}
+
 uint64_t k3_block_bytes(uint64_t bytes)
 {
     return k3_add(k3_round_up(bytes, PAGE), K3_TAIL_BYTES);

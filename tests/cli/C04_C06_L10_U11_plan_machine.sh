@@ -77,7 +77,7 @@ expect_refused 2 '16777216 rows' 'limit is 268435456'
 single plan --machine h900
 expect_refused 2 'h900' 'h800' 'mi355x'
 single plan --machine local
-expect_refused 2 'doctor --calibrate'
+expect_refused 2 'mpirun -np N k3bench doctor --calibrate .*at least two on each host'
 printf 'memory_gb = 80\n' >bad.ini
 single plan --machine ./bad.ini
 expect_refused 2 'bad.ini:1' 'no source'

@@ -30,7 +30,7 @@ fi
 expect one.json '.topology.oversubscribed == false'
 
 # No usable transport; the next start is clean.
-UCX_TLS=nonexistent launch 4 run "${cell[@]}" --backend mooncake --out no.json
+UCX_TLS=nonexistent launch_failing 4 run "${cell[@]}" --backend mooncake --out no.json
 expect_refused 3 'UCX' 'UCX_TLS=nonexistent'
 expect_no_file no.json
 launch 4 run "${cell[@]}" --backend mooncake --out yes.json

@@ -17,7 +17,7 @@ expect_rc 3
 expect_text out 'bad +network +filter +UCX_NET_DEVICES=eth77' 'there is no such device or interface; usable'
 
 single doctor --calibrate
-expect_refused 2 'mpirun -np 2'
+expect_refused 2 'mpirun -np N .*at least two on each host'
 single doctor --jason x
 expect_refused 2 'json'
 single doctor now

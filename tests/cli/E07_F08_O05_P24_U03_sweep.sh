@@ -295,6 +295,7 @@ refuse "bad.ini:2: unknown key 'tokns'; the nearest known one is 'tokens'" 'tp =
 refuse "timeout: 'nan' is not a decimal number" 'tp = 2' 'backend = none' 'timeout = nan'
 refuse "iters: '0' is out of range" 'tp = 2' 'backend = none' 'iters = 0'
 refuse "tp is missing" 'backend = none'
+refuse "max-seconds 1 has no effect: --iters 2" 'tp = 2' 'backend = none' 'iters = 2' 'max-seconds = 1'
 refuse "launcher: \{ranks\} is none of" 'tp = 2' 'backend = none' 'launcher = mpirun {ranks}'
 refuse "no cell can be done; the first reason: .*30 experts do not divide" 'tp = 4' 'model = tiny:E=30' 'backend = mooncake'
 single sweep

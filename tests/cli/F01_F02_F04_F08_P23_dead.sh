@@ -73,9 +73,9 @@ expect plain.json '.cells[0].faults | .limit_s == null and (.limit_s_reason | te
 launch 4 run "${cell[@]}" --backend mooncake --iters 2 --call-timeout 2 --fault dead:2:tp_all_reduce --out never.json
 expect_rc 1
 expect never.json '.cells[0].reason | test("never came to tp_all_reduce")'
-launch 4 run "${cell[@]}" --backend mooncake --fault dead:8:router --out no.json
+launch_failing 4 run "${cell[@]}" --backend mooncake --fault dead:8:router --out no.json
 expect_refused 2 "'8'" '0 to 3'
-launch 4 run "${cell[@]}" --backend mooncake --fault dead:1:router --component control --out no.json
+launch_failing 4 run "${cell[@]}" --backend mooncake --fault dead:1:router --component control --out no.json
 expect_refused 2 control
 single plan --backend mooncake --on-timeout trap
 expect_refused 2 mooncake 'on-timeout trap' mask
@@ -83,7 +83,7 @@ expect_no_file no.json
 
 # A limit that the engine does not know is refused, and what its calls do is said as it is.
 launch 2 run --model tiny --tokens 2 --backend nccl_ep,none --iters 2 --call-timeout 1 --out nolimit.json
-expect_rc 2
+expect_rc 0
 expect nolimit.json 'all(.cells[]; .status == "unsupported" and (.reason | test("call-timeout 1 s: calls of .* wait for ever")))'
 launch 2 run --model tiny --tokens 2 --backend nccl_ep --iters 2 --out waits.json
 expect_rc 0

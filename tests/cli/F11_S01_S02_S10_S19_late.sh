@@ -54,12 +54,12 @@ expect_text out 'slowest QP: (dispatch|combine) 0->5 QP 2'
 expect lane.json '.cells[].pattern | .name == "slow lane" and .lane == [0, 5, 2]'
 
 # Such a lane or phase must exist.
-launch 8 run "${base[@]}" --backend mooncake --fault slow-qp:0:5:99:3 --out no.json
+launch_failing 8 run "${base[@]}" --backend mooncake --fault slow-qp:0:5:99:3 --out no.json
 expect_rc 2
 expect_text err 'index 99' '32 queue pairs'
-launch 8 run "${base[@]}" --backend mooncake --fault stall:1:rooter:5 --out no.json
+launch_failing 8 run "${base[@]}" --backend mooncake --fault stall:1:rooter:5 --out no.json
 expect_refused 2 'rooter' 'router'
-launch 8 run "${base[@]}" --backend mooncake --fault stall:8:router:5 --out no.json
+launch_failing 8 run "${base[@]}" --backend mooncake --fault stall:8:router:5 --out no.json
 expect_refused 2 "'8'" '0 to 7'
 expect_no_file no.json
 

@@ -43,7 +43,7 @@ again=mooncake
 long_tests && again="mooncake deepep:ll mpi"
 for backend in $again; do
     rm -f twice.json
-    launch 8 run "${layout[@]}" --backend "$backend" --path fallback --path-rule unlisted --out twice.json
+    launch_failing 8 run "${layout[@]}" --backend "$backend" --path fallback --path-rule unlisted --out twice.json
     expect_rc 1
     expect twice.json '.cells[0] | .status == "failed" and .path.reduced_twice and .check.state == "wrong" and .check.rows_wrong > 0'
     expect twice.json '.cells[0] | .reason | test("combined") and test("reduced twice") and test("8.00 times")'
@@ -52,7 +52,7 @@ for backend in $again; do
 done
 
 # Under auto it is refused, alone and in a list.
-launch 8 run "${layout[@]}" --backend mooncake --path auto --path-rule unlisted --out no.json
+launch_failing 8 run "${layout[@]}" --backend mooncake --path auto --path-rule unlisted --out no.json
 expect_refused 2 mooncake unlisted 'already complete' 'reduce it again'
 expect_no_file no.json
 launch 8 run "${layout[@]}" --backend mooncake,none,deepep:ll --path-rule unlisted --out some.json
@@ -68,5 +68,5 @@ expect_rc 0
 expect_good fallback.json 5
 expect fallback.json 'of("mooncake", "deepep:ll", "mpi") | .work.dispatch_ratio == 8 and .path.reduced_twice == false'
 expect fallback.json 'of("none") | .work | .dispatch_ratio == null and .rows_dispatched == null and .dispatch_ratio_reason == "no dispatch"'
-launch 8 run "${layout[@]}" --backend none --path fast
+launch_failing 8 run "${layout[@]}" --backend none --path fast
 expect_refused 2 none 'fast' 'spans the EP group'

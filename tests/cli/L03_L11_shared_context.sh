@@ -22,7 +22,7 @@ expect_rc 0
 expect_good skew.json 2
 
 # A wrong row is seen through the reduce-scatter too.
-launch 8 run "${model[@]}" --cp 2 --backend none --fault corrupt:3:1 --out wrong.json
+launch_failing 8 run "${model[@]}" --cp 2 --backend none --fault corrupt:3:1 --out wrong.json
 expect_rc 1
 expect wrong.json '.cells[0] | .status == "failed" and .check.first_wrong.stage == "combined"'
 
@@ -70,7 +70,7 @@ single plan --model tiny --shared-overlap on --backend mpi
 expect_refused 2 mpi 'sends and waits apart'
 
 # Runners: refused before anything is allocated, each with both names.
-launch 2 run --model tiny --backend mooncake --runner marlin --out no.json
+launch_failing 2 run --model tiny --backend mooncake --runner marlin --out no.json
 expect_refused 2 'runner marlin' 'deepep_ll' 'mooncake' 'only standard'
 expect_no_file no.json
 single plan --model tiny --backend deepep:ll --runner flashinfer_mxfp4

@@ -54,5 +54,5 @@ expect_good fallback.json 2
 expect fallback.json '.cells[] | .work.rows_global == 7 and .work.dispatch_ratio == 8 and .work.rows_dispatched == 56'
 
 # A list that fits neither the ranks nor the groups.
-launch 8 run "${small[@]}" --backend mooncake --tp 8 --dp 2 --tokens-skew 7,0,1
+launch_failing 8 run "${small[@]}" --backend mooncake --tp 8 --dp 2 --tokens-skew 7,0,1
 expect_refused 2 'tokens-skew' '3 numbers' '8 \(one for each rank\)' '2 \(one for each DP group\)'

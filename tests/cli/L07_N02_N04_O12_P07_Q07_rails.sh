@@ -50,7 +50,7 @@ trace ids.npy '[[-1, 3, 31, 8] if i % 3 else [-1] * 4 for i in range(32)]'
 launch 4 run "${small[@]}" --backend "$all" --qps 10 --tokens 8 --nodes-as 2 --component pair --routing trace:ids.npy --out trace.json
 expect_rc 0
 expect_good trace.json 4
-launch 4 run "${small[@]}" --backend "$all" --qps 10 --tokens 4 --nodes-as 2 --component pair --fault corrupt:1:2 --out wrong.json
+launch_failing 4 run "${small[@]}" --backend "$all" --qps 10 --tokens 4 --nodes-as 2 --component pair --fault corrupt:1:2 --out wrong.json
 expect_rc 1
 expect wrong.json '.cells[] | .check.state == "wrong" and .check.rows_wrong > 0'
 
@@ -73,7 +73,7 @@ single plan --backend mori:v1 --model "tiny:E=24" --tp 12 --nodes-as 2
 expect_refused 2 mori:v1 '6 ranks a node' 'power of two'
 single plan --backend mori:v1 --model "tiny:E=32" --tp 8 --combine-dtype mxfp4
 expect_refused 2 mori:v1 mxfp4
-launch 4 run --backend mori:v1,deepep:normal --model "tiny:E=48" --tp 4 --nodes-as 3 --tokens 1
+launch_failing 4 run --backend mori:v1,deepep:normal --model "tiny:E=48" --tp 4 --nodes-as 3 --tokens 1
 expect_refused 2 'nodes-as 3' '4 ranks'
 # Q07: the channels, or at least the SMs.
 for qps in 1 19; do

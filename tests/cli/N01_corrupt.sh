@@ -21,7 +21,7 @@ expect_wrong() {
     expect_text out "^failed: .*row ($2|$3) in iteration" FAILED
 }
 
-launch 8 run "${one[@]}" --backend mooncake,deepep:ll,none,mpi --check every --iters 3 --fault corrupt:0:17 --out wrong.json
+launch_failing 8 run "${one[@]}" --backend mooncake,deepep:ll,none,mpi --check every --iters 3 --fault corrupt:0:17 --out wrong.json
 expect_rc 1
 expect wrong.json '.cells | length == 4'
 expect_wrong wrong.json 17 18 8 8
@@ -29,14 +29,14 @@ expect wrong.json '.cells[].reason | test("exchanged|swapped|row 18|row 17")'
 
 # Other ranks and rows, the last row of a rank (exchanged with its first), without the last check.
 if long_tests; then
-    launch 8 run "${base[@]}" --backend mooncake,mpi --check every --iters 2 --fault corrupt:5:3 --out five.json
+    launch_failing 8 run "${base[@]}" --backend mooncake,mpi --check every --iters 2 --fault corrupt:5:3 --out five.json
     expect_rc 1
     expect_wrong five.json 83 84 6 6
 fi
-launch 8 run "${base[@]}" --backend deepep:ll --check ends --iters 2 --fault corrupt:7:15 --out seven.json
+launch_failing 8 run "${base[@]}" --backend deepep:ll --check ends --iters 2 --fault corrupt:7:15 --out seven.json
 expect_rc 1
 expect_wrong seven.json 127 112 4 4
-launch 8 run --model "tiny:E=32,K=4" --tokens 1 --nodes-as 2 --backend deepep:ll --check ends --iters 2 --fault corrupt:2:0 --out single.json
+launch_failing 8 run --model "tiny:E=32,K=4" --tokens 1 --nodes-as 2 --backend deepep:ll --check ends --iters 2 --fault corrupt:2:0 --out single.json
 expect_rc 1
 # Of a single row one element gets the other sign, which is within the tolerance when it is small.
 expect_wrong single.json 2 2 1 3
@@ -48,8 +48,8 @@ expect off.json '.cells[] | .status == "ok" and .check.state == "not checked" an
 expect_text out 'not checked'
 
 # A row or a rank that does not exist: such a test would always pass.
-launch 8 run "${base[@]}" --backend mooncake --fault corrupt:8:0 --out no.json
+launch_failing 8 run "${base[@]}" --backend mooncake --fault corrupt:8:0 --out no.json
 expect_refused 2 'rank' "'8'" '0 to 7'
-launch 8 run "${base[@]}" --backend mooncake --iters 2 --fault corrupt:0:999 --out no.json
+launch_failing 8 run "${base[@]}" --backend mooncake --iters 2 --fault corrupt:0:999 --out no.json
 expect_refused 2 'fault' '999'
 expect_no_file no.json

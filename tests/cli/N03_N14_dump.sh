@@ -105,7 +105,7 @@ dump --dump large --backend none --tokens 200000
 expect_refused 2 '200000 rows' '1073741824'
 for name in two off pair large; do check_not "$name is no folder" test -e "$name"; done
 # A corrupted run writes what it had, and NumPy sees it too.
-launch 4 run --model tiny --tokens 8 --nodes-as 2 --backend mooncake --iters 1 --fault corrupt:2:1 --dump wrong --out wrong.json
+launch_failing 4 run --model tiny --tokens 8 --nodes-as 2 --backend mooncake --iters 1 --fault corrupt:2:1 --dump wrong --out wrong.json
 expect_rc 1
 verify wrong
 expect_rc 1

@@ -15,6 +15,9 @@ expect parts.json '.cells[] | select(.status == "ok" and .component != "region")
 expect parts.json 'of("mooncake", "mpi") | select(.component == "pair") | (phase("dispatch").samples) as $d | (phase("combine").samples) as $c
     | phase("pair").samples | to_entries[] | .value > $d[.key] and .value > $c[.key]'
 expect parts.json 'of("mooncake") | select(.component == "control") | [.phases[].name] | contains(["control", "dispatch"])'
+# What is asked for keeps its samples and has a span; of the parts nothing else does.
+expect parts.json '.cells[] | select(.component == "experts") | phase("expert_mlp") | (.samples | length) == 3 and has("span")'
+expect parts.json '.cells[] | select(.component != "experts" and .status == "ok") | .phases[] | select(.name == "expert_mlp") | has("samples") or has("span") | not'
 # The same messages, whatever is timed.
 expect parts.json 'of("mooncake") | select(.component == "control") | [.phases[].name] | index("control_ordered") == null'
 expect parts.json '[of("mooncake") | select(.component != "control") | [lanes | .bytes_wire] | add] | unique | length == 1'
@@ -28,7 +31,7 @@ check "a valid record" python3 "$source_dir/tests/rules/check_schema.py" "$sourc
 
 for component in pair dispatch combine experts; do
     rm -f wrong.json
-    launch 4 run "${cell[@]}" --backend mooncake --component "$component" --fault corrupt:2:3 --out wrong.json
+    launch_failing 4 run "${cell[@]}" --backend mooncake --component "$component" --fault corrupt:2:3 --out wrong.json
     expect_rc 1
     expect wrong.json '.cells[0] | .check.state == "wrong" and .check.rows_wrong == 8 and (.check.first_wrong.row == 19 or .check.first_wrong.row == 20)'
 done

@@ -28,7 +28,7 @@ refused --tp 0 tp "'0'"
 
 # Ladders and limits that give no sample.
 for pair in iters:0 max-seconds:0 ci-target:0 timeout:0 max-tokens:0 max-seconds:-1 max-seconds:nan iters:9999999999; do
-    launch 2 run --model tiny:E=8 --backend none --tokens 2 "--${pair%:*}" "${pair#*:}" --out no.json
+    launch_failing 2 run --model tiny:E=8 --backend none --tokens 2 "--${pair%:*}" "${pair#*:}" --out no.json
     expect_refused 2 "${pair%:*}" "'${pair#*:}'"
 done
 expect_no_file no.json
@@ -83,8 +83,22 @@ single plan --tokens --dp 2
 expect_refused 2 tokens 'needs a value'
 single plan extra --json no.json
 expect_refused 2 extra
-launch 2 run tokens=8 --out no.json
+launch_failing 2 run tokens=8 --out no.json
 expect_refused 2 tokens=8
+expect_no_file no.json
+
+# What would change nothing is refused by who starts the launch, by the launch, and by the plan.
+launch_failing 2 run --backend none,mpi --p2p off --out no.json
+expect_refused 2 'p2p off has no effect on any of the cells: none: it has no queue pairs'
+single run --backend mooncake --iters 2 --max-seconds 1 --out no.json
+expect_refused 2 'max-seconds 1 has no effect: --iters 2'
+single run --backend mooncake --staged on --out no.json
+expect_refused 2 'staged on has no effect .* --device is cpu'
+single plan --backend deepep:ll --fabric roce --json no.json
+expect_refused 2 'fabric roce has no effect on the cell: deepep:ll'
+printf 'tp = 2\nbackend = none\np2p = off\n' >idle.ini
+single sweep idle.ini --out no.json
+expect_refused 2 'p2p off has no effect on the cell: none'
 expect_no_file no.json
 
 # Limits of upstream: stock refuses top-16 and width 3584, k3 runs them.

@@ -72,12 +72,12 @@ for tls in "${kinds[@]}"; do
     expect chain.json '.cells[] | select(.component == "chain") | ([.phases[].name] | index("pair") == null) and (phase("dispatch") | .span == null and (.span_reason | length) > 0)'
     expect chain.json '.cells[] | select(.component == "pair") | [.phases[].name] | index("chain") == null'
 done
-launch 2 run "${cell[@]}" --backend none --component chain --out no.json
+launch_failing 2 run "${cell[@]}" --backend none --component chain --out no.json
 expect_refused 2 'none' 'chain' 'every rank has all rows'
-launch 4 run "${cell[@]}" --backend mooncake --component chain --iters 3 --fault corrupt:1:2 --out wrong.json
+launch_failing 4 run "${cell[@]}" --backend mooncake --component chain --iters 3 --fault corrupt:1:2 --out wrong.json
 expect_rc 1
 expect wrong.json '.cells[0] | .status == "failed" and .check.state == "wrong"'
-launch 2 run "${cell[@]}" --backend mooncake --sync never --out no.json
+launch_failing 2 run "${cell[@]}" --backend mooncake --sync never --out no.json
 expect_refused 2 'never' 'barrier'
 expect_no_file no.json
 

@@ -57,7 +57,7 @@ expect logfmt.json '.cells[0] | ([lanes | select(.phase == "combine") | .bytes_p
     | .traffic.combine.bytes_payload == 512 * 520 and $sent >= 512 * 328 and $sent < 512 * 520'
 
 # The check finds a wrong row in all of them.
-launch 4 run "${cell[@]}" --backend nixl,uccl,pplx --component pair --fault corrupt:3:3 --out wrong.json
+launch_failing 4 run "${cell[@]}" --backend nixl,uccl,pplx --component pair --fault corrupt:3:3 --out wrong.json
 expect_rc 1
 expect wrong.json '.cells | length == 3 and all(.status == "failed" and .check.state == "wrong")'
 

@@ -54,14 +54,14 @@ single plan --backend mooncake --model tiny:E=512 --tp 512 --json many.json
 expect_refused 2 mooncake 512 256
 
 # Limits and the value given.
-launch 8 run "${wide[@]}" --backend mooncake --qps 1000000 --out no.json
+launch_failing 8 run "${wide[@]}" --backend mooncake --qps 1000000 --out no.json
 expect_refused 2 1000000 32
-launch 2 run "${wide[@]}" --backend deepep:ll --qps 1000000 --out no.json
+launch_failing 2 run "${wide[@]}" --backend deepep:ll --qps 1000000 --out no.json
 expect_refused 2 1000000 1024
-launch 8 run "${wide[@]}" --backend mooncake --qps 33 --out no.json
+launch_failing 8 run "${wide[@]}" --backend mooncake --qps 33 --out no.json
 expect_refused 2 33 32
-launch 2 run "${wide[@]}" --backend mooncake --qps 0 --out no.json
+launch_failing 2 run "${wide[@]}" --backend mooncake --qps 0 --out no.json
 expect_refused 2 qps "'0'" 'at least 1|1 to'
-launch 2 run "${wide[@]}" --backend none --qps 2 --out no.json
+launch_failing 2 run "${wide[@]}" --backend none --qps 2 --out no.json
 expect_refused 2 none 2 'no queue pairs'
 expect_no_file no.json

@@ -85,6 +85,12 @@ rm past/index.sqlite && gate same?.json -o second.json
 check "a missing index is made again" cmp -s first.json second.json
 head -c 5000 /dev/urandom >past/index.sqlite && gate same?.json -o third.json
 check "a damaged index is made again" cmp -s first.json third.json
+gate same?.json --who me
+expect_refused 2 'who: it belongs to --promote'
+gate --promote --why x --window 50 same?.json
+expect_refused 2 'window: it belongs to a verdict, and --promote gives none'
+gate --rebuild --floor 2
+expect_refused 2 'floor: it belongs to a verdict, and --rebuild gives none'
 gate --rebuild
 expect_rc 0
 expect_text out '20 launches'

@@ -68,10 +68,14 @@ launch 2 run --model tiny --backend mooncake --iters 2 --format csv --out live.j
 expect_rc 0
 mv out live.csv
 checked "a run that prints CSV" check_formats.py csv live.csv live.json
-launch 2 run --model tiny --backend mooncake --iters 2 --format json --out -
+launch_failing 2 run --model tiny --backend mooncake --iters 2 --format json --out -
 expect_refused 2 'standard output'
 single report a.json --format html
 expect_refused 2 'format' 'html'
+single report a.json --lanes
+expect_refused 2 'lanes has no effect' 'format csv'
+single report a.json --format json -o x.csv
+expect_refused 2 'format json has no effect' 'x.csv'
 single report a.json -- -o x.html
 expect_refused 2 'one side'
 

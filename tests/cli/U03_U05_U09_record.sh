@@ -7,21 +7,21 @@ cell=(--model "tiny:E=16,K=4" --backend mooncake --tokens 4 --iters 2)
 
 # A file that exists is refused before anything runs, and stays as it is.
 printf 'mine' >mine.json
-launch 4 run "${cell[@]}" --out mine.json
+launch_failing 4 run "${cell[@]}" --out mine.json
 expect_refused 3 'mine.json' 'exists'
 check "the file is untouched" [ "$(cat mine.json)" = mine ]
 expect_no_text out mooncake
 ln -s nowhere link.json
-launch 2 run "${cell[@]}" --out link.json
+launch_failing 2 run "${cell[@]}" --out link.json
 expect_refused 3 'link.json' 'exists'
 mkdir folder
-launch 2 run "${cell[@]}" --out folder
+launch_failing 2 run "${cell[@]}" --out folder
 expect_refused 3 'folder' 'exists'
-launch 2 run "${cell[@]}" --out absent/record.json
+launch_failing 2 run "${cell[@]}" --out absent/record.json
 expect_refused 3 'absent/record.json' 'No such file'
-launch 2 run "${cell[@]}" --out /proc/record.json
+launch_failing 2 run "${cell[@]}" --out /proc/record.json
 expect_refused 3 '/proc/record.json' 'written|No such file|denied'
-launch 2 run "${cell[@]}" --out "$(printf 'x%.0s' {1..300}).json"
+launch_failing 2 run "${cell[@]}" --out "$(printf 'x%.0s' {1..300}).json"
 expect_refused 2 'out' 'longer'
 single plan --backend none --json mine.json
 expect_refused 3 'mine.json' 'exists'
@@ -33,7 +33,7 @@ expect_rc 0
 expect_good three.json 3
 expect_text out 'record: three.json'
 check "one record" [ "$(find . -name '*three*' | wc -l)" = 1 ]
-launch 4 run "${cell[@]}" --tokens 2,4,8 --out three.json
+launch_failing 4 run "${cell[@]}" --tokens 2,4,8 --out three.json
 expect_refused 3 'three.json' 'exists'
 expect_good three.json 3
 # Without --out, where the folder is: names that differ, and sort by the start.

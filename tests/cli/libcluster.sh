@@ -1,5 +1,6 @@
 # For tests that cross nodes: a virtual cluster of their own, which ends with the script. Sourced after lib.sh.
 # shellcheck shell=bash disable=SC2154 # variables of lib.sh
+unset OMPI_MCA_pml # between nodes as it is found
 cluster=$source_dir/scripts/cluster.sh
 export CLUSTER_STATE=$work/cluster
 

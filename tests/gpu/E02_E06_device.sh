@@ -44,7 +44,7 @@ expect pair.json '[.cells[0].phases[].name] | (index("quantize") | not) and (ind
 expect pair.json '.run.device | .staged and .memory == "host" and (.events | not)'
 
 # --- the check can fail ------------------------------------------------------------------------------------------
-launch 2 run "${small[@]}" --share-device on --backend deepep:ll --component pair --fault corrupt:1:0 --out bad.json
+launch_failing 2 run "${small[@]}" --share-device on --backend deepep:ll --component pair --fault corrupt:1:0 --out bad.json
 expect_rc 1
 expect bad.json '.cells[0] | .status == "failed" and (.reason | startswith("check: stage combined of row "))'
 
@@ -53,7 +53,7 @@ run_it "$plain" run --device hip
 expect_refused 3 'device hip: this build has none \(CMake option -DK3BENCH_HIP=on, with hipcc: apt-get install hipcc\)'
 single run --device emulatd
 expect_refused 2 'device: unknown name "emulatd"|device.*emulatd'
-launch 2 run "${small[@]}" --backend null
+launch_failing 2 run "${small[@]}" --backend null
 expect_rc 3
 expect_text err '2 ranks of host [^ ]+ would share the emulated device emulated:0: it has 1 for 2 ranks \(--share-device on allows it\)'
 K3_EMULATED_DEVICES=2 launch 2 run "${small[@]}" --backend null --out two.json

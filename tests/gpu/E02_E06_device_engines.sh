@@ -25,7 +25,7 @@ check "the record is valid" python3 "$source_dir/tests/rules/check_schema.py" \
 # --- two budgets: what is planned for the device is what it takes, and the host keeps no weights ----------------------
 expect four.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
 expect four.json '.cells[].memory | .on_device_bytes + .host_bytes == .total_bytes'
-K3_EMULATED_MEMORY=1000000 launch 2 run "${small[@]}" "${model[@]}" --backend mooncake --tokens 32 --max-tokens 32
+K3_EMULATED_MEMORY=1000000 launch_failing 2 run "${small[@]}" "${model[@]}" --backend mooncake --tokens 32 --max-tokens 32
 expect_rc 3
 expect_text err 'mooncake: needs [0-9]+ bytes of the device.s memory a rank \(and [0-9]+ of the host.s\), [0-9]+ for the 2 ranks on emulated:0, which has 1000000'
 single plan "${model[@]}" --tp 2 --backend mooncake --device cuda --json plan.json

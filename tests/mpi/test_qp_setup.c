@@ -1,5 +1,8 @@
 /* What set-up refuses, how the order self-test decides, and the slow-lane fault.
  * ranks: 1 2 3 8 */
+#define _GNU_SOURCE /* RUSAGE_THREAD */
+#include <sys/resource.h>
+
 #include "harness/mpi/qp_internal.h"
 #include "ranks.h"
 
@@ -221,6 +224,80 @@ static void test_shared_histograms(void)
     k3_qps_destroy(qps);
 }
 
+/* Puts that the peer must help with pile up; of each lane no more stay behind than a send queue takes. */
+static void test_hand_over(void)
+{
+    enum { QUEUE = 128, POSTS = 300, BYTES = 65536 }; /* more than a socket takes */
+
+    static char     data[BYTES];
+    k3_qps_config_t config = basic_config(BYTES, 2, false);
+    int             to = (world.rank + 1) % world.size;
+    k3_fabric_t    *tcp = NULL;
+    k3_qps_t       *qps = NULL;
+    k3_error_t      fault = K3_ERROR_INIT;
+
+    if (world.size != 2) {
+        return;
+    }
+    setenv("UCX_TLS", "tcp,self", 1);
+    CHECK_OK(k3_fabric_open(&world, &tcp, err));
+    CHECK_OK(k3_qps_create(tcp, &config, &qps, err));
+    for (unsigned i = 0; i < 2 * POSTS; i++) {
+        k3_qps_put(qps, to, i % 2, data, 0, BYTES, 0);
+    }
+    CHECK(k3_lane_of(qps, to, 0)->in_flight > QUEUE && k3_lane_of(qps, to, 1)->in_flight > QUEUE);
+    CHECK_OK(k3_qps_hand_over(qps, err));
+    CHECK(k3_lane_of(qps, to, 0)->in_flight <= QUEUE && k3_lane_of(qps, to, 1)->in_flight <= QUEUE);
+    CHECK_OK(k3_qps_flush(qps, err));
+    CHECK_OK(k3_qps_barrier(qps, err));
+    /* A lane that fails is not waited for. */
+    for (unsigned i = 0; i < POSTS; i++) {
+        k3_qps_put(qps, to, 0, data, 0, BYTES, 0);
+    }
+    k3_qps_note(qps, "a put", UCS_ERR_UNREACHABLE);
+    CHECK(k3_qps_hand_over(qps, &fault) == K3_ERR_ENV && strstr(fault.text, "a put") != NULL);
+    CHECK(k3_lane_of(qps, to, 0)->in_flight > QUEUE);
+    k3_error_clear(&qps->fault);
+    CHECK_OK(k3_qps_flush(qps, err));
+    CHECK_OK(k3_qps_barrier(qps, err));
+    k3_qps_destroy(qps);
+    k3_fabric_close(tcp);
+    unsetenv("UCX_TLS");
+}
+
+static long faults_so_far(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_minflt;
+}
+
+/* One store to each page of all blocks that this rank reaches: none of them is the first. */
+static void test_touch(void)
+{
+    enum { BYTES = 4 << 20, PAGES = BYTES / 4096 };
+
+    k3_qps_config_t config = basic_config(BYTES, 1, true);
+    k3_qps_t       *qps = NULL;
+    long            before;
+
+    CHECK_OK(k3_qps_create(fabric, &config, &qps, err));
+    k3_qps_touch(qps);
+    before = faults_so_far();
+    for (int peer = 0; peer < world.size; peer++) {
+        volatile char *block = k3_qps_mapped(qps, peer);
+
+        for (uint64_t at = 0; at < BYTES; at += 4096) {
+            block[at] = 0;
+        }
+    }
+    /* A sanitizer has pages of its own beside them, one for eight. */
+    CHECK(faults_so_far() - before < world.size * PAGES / 4);
+    CHECK_OK(k3_qps_barrier(qps, err));
+    k3_qps_destroy(qps);
+}
+
 static void test_no_transport(void)
 {
     k3_error_t   fault = K3_ERROR_INIT;
@@ -245,7 +322,9 @@ int main(int argc, char **argv)
     test_slow_lane(false);
     test_virtual_nodes();
     test_shared_histograms();
+    test_touch();
     k3_fabric_close(fabric);
+    test_hand_over();
     test_no_transport();
     return finish("test_qp_setup");
 }

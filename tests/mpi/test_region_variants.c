@@ -1,5 +1,11 @@
 /* Regions with context parallelism, and every variant of the shared expert, through their interface:
  * right, without an allocation, with the weights that the plan says. ranks: 2 8 */
+#define _GNU_SOURCE /* mincore */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bench/region/measure.h"
 #include "region_runs.h"
 
 enum { ROUNDS = 3 };
@@ -105,6 +111,102 @@ static void test_P25_rings_of_two_slots(void)
     CHECK(!check.wrong && check.rows_checked > 0);
 }
 
+/* --- what the first rank does not see -------------------------------------------------------- */
+
+/* It is alone on its node: that others map each other is theirs to say. */
+static void test_Q06_transports_of_all(void)
+{
+    k3_measure_options_t options = {.iters = 1, .check = K3_CHECK_OFF};
+    k3_cell_request_t    request = request_of("mooncake", 2);
+    int                  nodes[8] = {0, 1, 1, 1, 1, 1, 1, 1};
+    k3_measurement_t     m;
+    opened_t             o;
+
+    if (world.size != 8) {
+        return;
+    }
+    request.node_of = nodes;
+    request.nodes_as = 0;
+    request.component = "pair";
+    open_region(&o, &request, NULL);
+    CHECK_OK(k3_measure(&o.region, &options, &m, err));
+    if (world.rank == 0) {
+        CHECK(strncmp(m.transport, "self, mapped, ", 14) == 0);
+        CHECK(strchr(m.transport + 14, '/') != NULL && strchr(m.transport + 14, ',') == NULL);
+    }
+    k3_measurement_free(&m);
+    close_region(&o);
+}
+
+/* --- a long trace ---------------------------------------------------------------------------- */
+
+/* Row r of step s goes to expert s + r. */
+static void write_trace(const char *path, int steps, int rows, int experts)
+{
+    char  head[118];
+    FILE *file = fopen(path, "wb");
+    int   used =
+        snprintf(head, sizeof(head),
+                 "{'descr': '<i4', 'fortran_order': False, 'shape': (%d, %d, 1), }", steps, rows);
+
+    CHECK(file != NULL);
+    memset(head + used, ' ', sizeof(head) - (size_t)used);
+    head[sizeof(head) - 1] = '\n';
+    fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, file);
+    fwrite(head, 1, sizeof(head), file);
+    for (int step = 0; step < steps; step++) {
+        for (int row = 0; row < rows; row++) {
+            int32_t id = (step + row) % experts;
+
+            fwrite(&id, sizeof(id), 1, file);
+        }
+    }
+    CHECK(fclose(file) == 0);
+}
+
+static bool is_present(const void *memory, uint64_t bytes)
+{
+    uint64_t       page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t       begin = ((uint64_t)(uintptr_t)memory + page - 1) / page * page;
+    uint64_t       pages = ((uint64_t)(uintptr_t)memory + bytes - begin) / page, present = 0;
+    unsigned char *state = calloc(pages, 1);
+
+    CHECK(state != NULL && mincore((void *)(uintptr_t)begin, pages * page, state) == 0);
+    for (uint64_t i = 0; i < pages; i++) {
+        present += state[i] & 1;
+    }
+    free(state);
+    return present == pages;
+}
+
+/* What a later step is the first to store to has its pages before the first iteration: slots of the queue pairs, and
+ * the counts of the steps. */
+static void test_pages_of_a_trace(void)
+{
+    enum { STEPS = 600000, EXPERTS = 8 };
+
+    k3_cell_request_t request = request_of("mooncake", 1);
+    char              path[64], routing[80];
+    opened_t          o;
+
+    if (world.size != 2) {
+        return;
+    }
+    (void)snprintf(path, sizeof(path), "/tmp/k3bench-trace-%d-%d.npy", (int)getpid(), world.rank);
+    (void)snprintf(routing, sizeof(routing), "trace:%s", path);
+    write_trace(path, STEPS, world.size, EXPERTS);
+    request.model = "tiny:E=8,K=1";
+    request.max_tokens = 512;
+    request.component = "pair";
+    request.routing = routing;
+    open_region(&o, &request, NULL);
+    unlink(path);
+    CHECK(is_present(o.region.booked, STEPS * sizeof(uint64_t)));
+    CHECK(is_present(k3_qps_memory(o.region.ops->qps(o.region.engine)),
+                     k3_qps_bytes(o.region.ops->qps(o.region.engine))));
+    close_region(&o);
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
@@ -112,6 +214,8 @@ int main(int argc, char **argv)
     test_context();
     test_shared_variants();
     test_P25_rings_of_two_slots();
+    test_Q06_transports_of_all();
+    test_pages_of_a_trace();
     k3_fabric_close(fabric);
     return finish("test_region_variants");
 }

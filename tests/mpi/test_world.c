@@ -1,6 +1,9 @@
 /* Launch check, nodes, common outcome, options that must agree, places.
  * ranks: 1 2 3 */
+#include <poll.h>
+
 #include "harness/mpi/topology.h"
+#include "harness/mpi/watchdog.h"
 #include "ranks.h"
 
 static void test_nodes(void)
@@ -82,6 +85,31 @@ static void test_launch_mismatch(int *argc, char ***argv)
     MPI_Comm_free(&world.comm);
 }
 
+/* The last rank is at work for longer than the limit, the others wait for it and are told so. */
+static void test_F03_work_is_told(void)
+{
+    const double   limit_us = 1e6;
+    k3_rollcall_t *roll = k3_rollcall_open(&world);
+    uint64_t       begin;
+
+    CHECK(roll != NULL);
+    k3_watchdog_roll(roll);
+    CHECK_OK(k3_watchdog_start(&world, limit_us / 1e6, err));
+    begin = k3_clock_now();
+    if (world.rank == world.size - 1) {
+        k3_watchdog_work(true);
+        while (k3_clock_us(k3_clock_now() - begin) < 2.2 * limit_us) {
+            (void)poll(NULL, 0, 20);
+            k3_watchdog_alive();
+        }
+        k3_watchdog_work(false);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    k3_watchdog_stop();
+    k3_watchdog_roll(NULL);
+    k3_rollcall_close(roll);
+}
+
 int main(int argc, char **argv)
 {
     test_launch_mismatch(&argc, &argv);
@@ -91,5 +119,8 @@ int main(int argc, char **argv)
     test_agree();
     test_same();
     test_place();
+    if (world.size > 1) {
+        test_F03_work_is_told();
+    }
     return finish("test_world");
 }

@@ -13,6 +13,10 @@ import re
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+
+import rule  # noqa: E402
+
 # The kinds, and how many cases each has.
 KINDS = {
     "L": ("layout", 12), "P": ("protocol", 25), "N": ("numeric", 17), "Q": ("queue pairs", 17), "F": ("fault", 13),
@@ -82,18 +86,6 @@ def self_test():
     return 1 if wrong else 0
 
 
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    if len(sys.argv) != 2:
-        print(__doc__)
-        return 2
-    faults = check(sys.argv[1])
-    for fault in faults:
-        print(fault)
-    print("cases: %d, %d without a test, %d violations" % (len(known_ids()), len(WITHOUT), len(faults)))
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rule.run(__doc__, check, self_test,
+                      lambda root: "cases: %d, %d without a test" % (len(known_ids()), len(WITHOUT))))

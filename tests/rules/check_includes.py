@@ -11,6 +11,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 
+import rule  # noqa: E402
 import source  # noqa: E402
 
 # A floor may include itself and any floor before it in this list.
@@ -245,18 +246,6 @@ def self_test():
     return 1 if failures else 0
 
 
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    if len(sys.argv) != 2:
-        print(__doc__)
-        return 2
-    faults = check(sys.argv[1])
-    for fault in faults:
-        print(fault)
-    print("includes: %d files, %d violations" % (len(source.files(sys.argv[1])), len(faults)))
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rule.run(__doc__, check, self_test,
+                      lambda root: "includes: %d files" % len(source.files(root))))

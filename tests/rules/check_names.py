@@ -17,6 +17,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 
+import rule  # noqa: E402
 import source  # noqa: E402
 
 ROWS = "bench/profiles/"
@@ -135,18 +136,6 @@ def self_test():
     return 1 if wrong else 0
 
 
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    if len(sys.argv) != 2:
-        print(__doc__)
-        return 2
-    faults = check(sys.argv[1])
-    for fault in faults:
-        print(fault)
-    print("names: %d backends and modes, %d violations" % (len(backend_names(sys.argv[1])), len(faults)))
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rule.run(__doc__, check, self_test,
+                      lambda root: "names: %d backends and modes" % len(backend_names(root))))

@@ -12,6 +12,7 @@ typedef struct fixture {
     k3_measurement_t m;
 } fixture_t;
 
+static char   transport[] = "posix/memory";
 static double samples[8], warm[3] = {90.0, 20.0, 14.0};
 
 static fixture_t fixture_of(const char *backend)
@@ -25,6 +26,7 @@ static fixture_t fixture_of(const char *backend)
     assert_int_equal(k3_work_plan(&f.cell, &f.work, &err), K3_OK);
     k3_memory_plan(&f.cell, 0, &f.memory);
     f.m.iterations = 8;
+    f.m.headline = K3_PHASE_REGION;
     f.m.warmup = (k3_warmup_t){3, warm, true};
     f.m.checked = true;
     f.m.matches_plan = true;
@@ -242,7 +244,7 @@ static void add_lanes(fixture_t *f, k3_lane_row_t *lanes, uint64_t n)
     f->m.accounted = true;
     f->m.lanes = lanes;
     f->m.lane_count = n;
-    snprintf(f->m.transport, sizeof(f->m.transport), "posix/memory");
+    f->m.transport = transport;
     snprintf(f->m.order, sizeof(f->m.order), "fence");
 }
 

@@ -46,6 +46,33 @@ static void test_split_names_more(void **state)
     assert_refused("tp = 2\nsplit = iters\n", "split", "iters");
 }
 
+/* What changes nothing in some of the launches is left out there; a second launch of the same work is none. */
+static void test_options_without_effect(void **state)
+{
+    k3_variants_t v =
+        variants_of("tp = 2\nbackend = mooncake,none\nsplit = backend\n"
+                    "p2p = on,off\nmax-seconds = 2\n[a]\n[b]\ndp = 2\nbackend = mpi\n");
+
+    (void)state;
+    assert_int_equal(v.count, 4); /* mooncake twice, none, mpi */
+    assert_true(has_word(&v.items[0], "--backend=mooncake"));
+    assert_true(has_word(&v.items[1], "--p2p=off"));
+    assert_true(has_word(&v.items[2], "--backend=none") && !has_word(&v.items[2], "--p2p=off"));
+    assert_true(has_word(&v.items[3], "--backend=mpi") && !has_word(&v.items[3], "--p2p=off"));
+    assert_string_equal(k3_options_get(v.items[3].options, "p2p"), "on");
+    k3_variants_free(&v);
+    assert_refused("tp = 2\nbackend = none,mpi\np2p = on,off\n", "p2p", "no effect");
+    assert_refused("tp = 2\nstaged = on\n[a]\n[b]\nbackend = none\n", "staged on", "device");
+    assert_refused("tp = 2\niters = 4\nmax-seconds = 2\n", "max-seconds 2", "iters 4");
+    assert_refused("tp = 2\nmax-seconds = 2\n[a]\niters = 4\n[b]\niters = 5\n", "max-seconds 2",
+                   "iters 4");
+    v = variants_of("tp = 2\nmax-seconds = 2\n[a]\niters = 4\n[b]\n");
+    assert_int_equal(v.count, 2);
+    assert_true(!has_word(&v.items[0], "--max-seconds=2") &&
+                has_word(&v.items[1], "--max-seconds=2"));
+    k3_variants_free(&v);
+}
+
 static void test_sections(void **state)
 {
     k3_variants_t v = variants_of("backend = none\nlaunches = 3\n[a]\ntp = 2\n[b-2]\ntp = 4\n"
@@ -241,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_multiply),
         cmocka_unit_test(test_split_names_more),
+        cmocka_unit_test(test_options_without_effect),
         cmocka_unit_test(test_sections),
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_U15_skew_keeps_its_commas),
