@@ -137,9 +137,11 @@ static void write_record(k3_run_t *run, json_t *cells, k3_error_t *err)
 /* Rank 0. */
 static void end_record(k3_run_t *run, json_t *cells, k3_error_t *err)
 {
-    write_record(run, cells, err);
-    if (run->refused == run->requests.count) {
-        k3_log_warn("none of the %zu cells can be done, each says why", run->refused);
+    if (run->refused < run->requests.count) {
+        write_record(run, cells, err);
+    } else if (k3_record_refuse_all(cells, run->refused_as, err) == K3_OK) {
+        write_record(run, cells, err);
+        k3_record_refuse_each(cells, run->refused_as, err);
     }
 }
 

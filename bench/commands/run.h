@@ -28,7 +28,8 @@ typedef struct k3_run {
     bool                alone;       /* one cell: its refusal ends the command */
     bool                rdma;        /* queue pairs between nodes must be carried by RDMA */
     bool                wrong;       /* a cell failed */
-    size_t              refused;     /* cells that cannot be done here; they fail no launch */
+    size_t              refused;     /* cells that cannot be done here */
+    k3_status_t         refused_as;  /* the first of them */
     k3_machine_file_t   machine;     /* rank 0: what phases are held against */
     bool                has_machine; /* rank 0 */
     char                run_id[17], started[21], out[256];

@@ -241,6 +241,12 @@ static k3_status_t create_cell(const k3_run_t *run, const k3_cell_request_t *req
     return err->status;
 }
 
+static void count_refusal(k3_run_t *run, const k3_error_t *why)
+{
+    run->refused_as = run->refused == 0 ? why->status : run->refused_as;
+    run->refused++;
+}
+
 /* A cell that cannot be done is a row with a reason; a name that does not exist, or the only cell,
  * ends the command. */
 k3_status_t k3_run_cell(k3_run_t *run, const k3_cell_request_t *request, k3_error_t *err)
@@ -260,7 +266,7 @@ k3_status_t k3_run_cell(k3_run_t *run, const k3_cell_request_t *request, k3_erro
             *err = fault;
             return err->status;
         }
-        run->refused++;
+        count_refusal(run, &fault);
         keep(run, k3_record_refused(request, &fault));
         return K3_OK;
     }
@@ -275,7 +281,9 @@ k3_status_t k3_run_cell(k3_run_t *run, const k3_cell_request_t *request, k3_erro
         object = k3_record_plan(&cell, &work, &memory);
         k3_record_status(object, refused ? "unsupported" : "failed", fault.text);
         run->wrong |= !refused;
-        run->refused += refused;
+        if (refused) {
+            count_refusal(run, &fault);
+        }
         keep(run, object);
     }
     k3_cell_destroy(&cell);

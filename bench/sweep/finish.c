@@ -141,11 +141,12 @@ static k3_status_t note(state_t *s, k3_launch_item_t *item, const k3_launch_end_
     return K3_OK;
 }
 
-/* A launch that ended otherwise than by saying 0 or 1 has no record that counts. */
+/* A launch that ended otherwise than by saying 0 or 1 has no record that counts, but for the one that says why none
+ * of its cells can be done (2 or 3). */
 static k3_status_t judge(state_t *s, const job_t *job, int status, k3_launch_end_t *end,
                          char kept[PATH_MAX], char reason[K3_ERROR_TEXT], k3_error_t *err)
 {
-    bool whole = !job->late && WIFEXITED(status) && WEXITSTATUS(status) <= 1;
+    bool whole = !job->late && WIFEXITED(status) && WEXITSTATUS(status) <= 3;
 
     end->wrong = whole && WEXITSTATUS(status) == 1;
     if (whole && exists(job->out)) {

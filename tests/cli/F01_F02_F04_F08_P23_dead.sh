@@ -83,7 +83,7 @@ expect_no_file no.json
 
 # A limit that the engine does not know is refused, and what its calls do is said as it is.
 launch 2 run --model tiny --tokens 2 --backend nccl_ep,none --iters 2 --call-timeout 1 --out nolimit.json
-expect_rc 0
+expect_rc 2
 expect nolimit.json 'all(.cells[]; .status == "unsupported" and (.reason | test("call-timeout 1 s: calls of .* wait for ever")))'
 launch 2 run --model tiny --tokens 2 --backend nccl_ep --iters 2 --out waits.json
 expect_rc 0

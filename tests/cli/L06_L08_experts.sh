@@ -22,11 +22,6 @@ expect plan.json '.cells[0].status == "planned"'
 launch_failing 8 run --backend mooncake --model tiny:E=36 --tokens 2 --out alone.json
 expect_refused 2 36 8
 expect_no_file alone.json
-# In a list none fails the run, not even when all have one reason: the record says so.
-launch 8 run --backend mooncake --model tiny:E=36 --tokens 2,4 --iters 2 --out both.json
-expect_rc 0
-expect_text err 'none of the 2 cells can be done'
-expect both.json '[.cells[] | .status == "unsupported" and (.reason | test("36") and test("8"))] == [true, true]'
 launch 8 run --backend none,mooncake --model tiny:E=36 --tokens 2 --iters 2 --out list.json
 expect_rc 0
 expect list.json 'of("none") | good'

@@ -78,14 +78,14 @@ expect wrong.json '.cells[] | .check.state == "wrong" and .check.first_wrong.sta
 
 # Mapped memory only, no parts alone, 256 rows at most in the window.
 launch 4 run "${model[@]}" --backend "$fused" --tokens 4 --nodes-as 2 --out no.json
-expect_rc 0
-expect_text err 'none of the 3 cells can be done'
+expect_rc 2
+expect_text err 'none of the 3 cells can be done, each for a reason of its own'
 expect no.json '[.cells[] | .status == "unsupported" and (.reason | test("limit 1 node, not 2"))] == [true, true, true]'
 launch 4 run "${model[@]}" --backend "$fused" --tokens 4 --p2p off --component dispatch --out off.json
-expect_rc 0
+expect_rc 2
 expect off.json '.cells[] | .status == "unsupported" and (.reason | test("p2p off"))'
 launch 4 run "${model[@]}" --backend "$fused" --tokens 4 --component dispatch,combine --out parts.json
-expect_rc 0
+expect_rc 2
 expect parts.json '.cells | length == 6'
 expect parts.json '.cells[] | .status == "unsupported" and (.reason | test("overlap"))'
 single plan --backend "$fused" --tp 4 --tokens 4 --nodes-as 2

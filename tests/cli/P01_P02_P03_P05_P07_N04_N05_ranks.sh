@@ -34,7 +34,7 @@ expect_rc 0
 expect_good tcp.json 4
 
 launch 4 run "${pair[@]}" --backend "$mapped" --p2p off --out refused.json
-expect_rc 0
+expect_rc 2
 expect refused.json '.cells[] | .status == "unsupported" and (.reason | test("mapped memory"))'
 
 # --- formats ------------------------------------------------------------------------------------------
