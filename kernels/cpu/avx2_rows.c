@@ -77,51 +77,6 @@ K3_AVX2_INLINE k3_f32x16_t scale16(k3_f32x16_t a, __m256 factor)
     return result;
 }
 
-/* `steps` (a constant) of 16 columns, of which `count` are in the row. */
-K3_AVX2_INLINE void combine_columns(int steps, const uint16_t *const *rows, const float *weights,
-                                    size_t k, size_t first, size_t count, uint16_t *out)
-{
-    k3_f32x16_t sum[4];
-
-    for (int s = 0; s < steps; s++) {
-        sum[s].low = sum[s].high = _mm256_setzero_ps();
-    }
-    for (size_t i = 0; i < k; i++) {
-        if (rows[i] == NULL) {
-            continue;
-        }
-        for (int s = 0; s < steps; s++) {
-            k3_f32x16_t value = k3_load_bf16(rows[i] + first + 16 * s, count - 16 * (size_t)s);
-
-            if (weights != NULL) {
-                value = scale16(value, _mm256_set1_ps(weights[i]));
-            }
-            sum[s] = add16(sum[s], value);
-        }
-    }
-    for (int s = 0; s < steps; s++) {
-        k3_store_bf16(out + first + 16 * s, count - 16 * (size_t)s, sum[s]);
-    }
-}
-
-K3_AVX2 void k3_avx2_combine(const uint16_t *const *rows, const float *weights, size_t k, size_t n,
-                             uint16_t *out)
-{
-    size_t i = 0;
-
-    for (; i + 64 <= n; i += 64) {
-        combine_columns(4, rows, weights, k, i, 64, out);
-    }
-    for (; i < n; i += 16) {
-        combine_columns(1, rows, weights, k, i, n - i, out);
-    }
-}
-
-K3_AVX2 void k3_avx2_sum(const uint16_t *const *parts, size_t count, size_t n, uint16_t *out)
-{
-    k3_avx2_combine(parts, NULL, count, n, out);
-}
-
 K3_AVX2 void k3_avx2_add(const uint16_t *a, const uint16_t *b, size_t n, uint16_t *out)
 {
     for (size_t i = 0; i < n; i += 16) {

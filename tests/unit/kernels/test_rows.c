@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/functions.h"
 
-static const size_t sizes[] = {1,  2,  7,  8,   15,  16,  17,  31,   32,   33,
-                               63, 64, 65, 100, 127, 128, 130, 1024, 3584, 4095};
+static const size_t sizes[] = {1,  2,  7,   8,   15,  16,  17,   31,   32,   33,  63,
+                               64, 65, 100, 127, 128, 130, 1024, 3584, 4095, 7168};
 
 #define SIZES (sizeof sizes / sizeof *sizes)
 
