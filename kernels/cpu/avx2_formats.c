@@ -195,28 +195,68 @@ K3_AVX2_INLINE void scale_e4m3(const uint8_t *codes, __m256 scale, float *out)
     _mm256_storeu_ps(out + 8, _mm256_mul_ps(high, scale));
 }
 
+K3_AVX2_INLINE bool has_nan(const uint8_t *codes, size_t n)
+{
+    __m128i nan = _mm_setzero_si128();
+
+    for (size_t i = 0; i < n; i += 16) {
+        nan = _mm_or_si128(nan, k3_e4m3_nan(_mm_loadu_si128((const __m128i *)(codes + i))));
+    }
+    return _mm_testz_si128(nan, nan) == 0;
+}
+
+/* A group of n codes, a multiple of 16. Where 2^8 times the scale is a number the product with it is
+ * what the product with 2^8 and then the scale is. */
+K3_AVX2_INLINE void decode_e4m3(const uint8_t *codes, size_t n, float scale, float *out)
+{
+    const __m128i zero = _mm_setzero_si128();
+    const __m256  factor = _mm256_set1_ps(scale * 256.0f);
+
+    if (has_nan(codes, n) || !(fabsf(scale) < 0x1p119f)) {
+        for (size_t i = 0; i < n; i += 16) {
+            scale_e4m3(codes + i, _mm256_set1_ps(scale), out + i);
+        }
+        return;
+    }
+    for (size_t i = 0; i < n; i += 16) {
+        __m128i some = _mm_loadu_si128((const __m128i *)(codes + i));
+        __m256  low = k3_e4m3_spread(_mm_unpacklo_epi8(zero, some));
+        __m256  high = k3_e4m3_spread(_mm_unpackhi_epi8(zero, some));
+
+        _mm256_storeu_ps(out + i, _mm256_mul_ps(low, factor));
+        _mm256_storeu_ps(out + i + 8, _mm256_mul_ps(high, factor));
+    }
+}
+
+/* Whole groups, of a constant length, have no branches inside. */
 K3_AVX2_INLINE size_t decode_fp8(const uint8_t *values, const char *scales, size_t n, float *out)
 {
-    size_t i = 0;
-
-    for (; i + 16 <= n; i += 16) {
+    for (size_t i = 0; i < n; i += 128) {
         float scale;
 
         memcpy(&scale, scales + i / 128 * sizeof scale, sizeof scale);
-        scale_e4m3(values + i, _mm256_set1_ps(scale), out + i);
+        if (n - i < 128) {
+            decode_e4m3(values + i, (n - i) / 16 * 16, scale, out + i);
+        } else {
+            decode_e4m3(values + i, 128, scale, out + i);
+        }
     }
-    return i;
+    return n / 16 * 16;
 }
 
 K3_AVX2_INLINE size_t decode_mxfp8(const uint8_t *values, const uint8_t *scales, size_t n,
                                    float *out)
 {
-    size_t i = 0;
+    for (size_t i = 0; i < n; i += 32) {
+        float scale = k3_e8m0_inline(scales[i / 32]);
 
-    for (; i + 16 <= n; i += 16) {
-        scale_e4m3(values + i, _mm256_set1_ps(k3_e8m0_inline(scales[i / 32])), out + i);
+        if (n - i < 32) {
+            decode_e4m3(values + i, (n - i) / 16 * 16, scale, out + i);
+        } else {
+            decode_e4m3(values + i, 32, scale, out + i);
+        }
     }
-    return i;
+    return n / 16 * 16;
 }
 
 K3_AVX2_INLINE size_t decode_int8(const uint8_t *values, const void *scales, size_t n, float *out)
