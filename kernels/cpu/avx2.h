@@ -179,19 +179,36 @@ K3_AVX2_INLINE float k3_e8m0_inline(uint8_t code)
     return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
 }
 
-/* 16 e4m3 codes: shifted to an f16 that is 2^8 smaller, as the exponent biases are 7 and 15. */
+/* 8 e4m3 codes, each the upper byte of 16 bits, as f32 that are 2^8 smaller: moved into an f16, as
+ * the exponent biases are 7 and 15. What is a NaN is not looked at. */
+K3_AVX2_INLINE __m256 k3_e4m3_spread(__m128i upper)
+{
+    __m128i half = _mm_and_si128(_mm_srai_epi16(upper, 1), _mm_set1_epi16((short)0xbfff));
+
+    return _mm256_cvtph_ps(half);
+}
+
+/* Which of 16 e4m3 codes are NaN. */
+K3_AVX2_INLINE __m128i k3_e4m3_nan(__m128i codes)
+{
+    const __m128i nan = _mm_set1_epi8(0x7f);
+
+    return _mm_cmpeq_epi8(_mm_and_si128(codes, nan), nan);
+}
+
+/* 16 e4m3 codes. */
 K3_AVX2_INLINE void k3_e4m3_widen(__m128i codes, __m256 *low, __m256 *high)
 {
-    __m256i wide = _mm256_cvtepu8_epi16(codes);
-    __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
-    __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
-    __m256i nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
-    __m256i half = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign);
-    __m256  up = _mm256_set1_ps(256.0f);
+    const __m128i zero = _mm_setzero_si128();
+    const __m256  up = _mm256_set1_ps(256.0f);
+    __m128i       nan = k3_e4m3_nan(codes);
+    __m256        a = k3_e4m3_spread(_mm_unpacklo_epi8(zero, codes));
+    __m256        b = k3_e4m3_spread(_mm_unpackhi_epi8(zero, codes));
 
-    half = _mm256_or_si256(half, nan); /* all ones: an f16 NaN */
-    *low = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), up);
-    *high = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), up);
+    /* all ones: an f32 NaN */
+    *low = _mm256_or_ps(_mm256_mul_ps(a, up), _mm256_castsi256_ps(_mm256_cvtepi8_epi32(nan)));
+    *high = _mm256_or_ps(_mm256_mul_ps(b, up),
+                         _mm256_castsi256_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(nan, 8))));
 }
 
 #endif

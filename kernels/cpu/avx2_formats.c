@@ -84,12 +84,35 @@ K3_AVX2_INLINE uint16_t largest(const uint16_t *row, size_t n)
     return (uint16_t)~_mm_extract_epi16(_mm_minpos_epu16(inverted), 0);
 }
 
+/* Codes without sign of 16 bf16 magnitudes, `one` the bits of the scale. From 0.5 on a code is the
+ * magnitude, less what 0.5 is, rounded to its upper bits, ties to even. Below 1, where codes are as
+ * far apart as there, comparisons say 0, 0.5 or 1; each is too small where the other is right. */
+K3_AVX2_INLINE __m256i round_magnitudes(__m256i u, __m256i one)
+{
+    __m256i above = _mm256_subs_epu16(u, _mm256_sub_epi16(one, _mm256_set1_epi16(128)));
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi16(u, 6), _mm256_set1_epi16(1));
+    __m256i sum = _mm256_add_epi16(_mm256_add_epi16(above, odd), _mm256_set1_epi16(31));
+    __m256i quarter = _mm256_cmpgt_epi16(u, _mm256_sub_epi16(one, _mm256_set1_epi16(256)));
+    __m256i most = _mm256_cmpgt_epi16(u, _mm256_sub_epi16(one, _mm256_set1_epi16(65)));
+    __m256i low = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_add_epi16(quarter, most));
+
+    sum = _mm256_min_epi16(_mm256_srli_epi16(sum, 6), _mm256_set1_epi16(7));
+    return _mm256_max_epi16(sum, low);
+}
+
+K3_AVX2_INLINE __m256i signed_e2m1(__m256i bf16, __m256i one)
+{
+    __m256i u = _mm256_and_si256(bf16, _mm256_set1_epi16(0x7fff));
+    __m256i sign = _mm256_srli_epi16(_mm256_xor_si256(bf16, u), 12);
+
+    return _mm256_or_si256(round_magnitudes(u, one), sign);
+}
+
 K3_AVX2_INLINE void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scale)
 {
     uint16_t max = largest(row, n);
     int      exponent = (max >> 7) - 2;
     __m256i  a, b, nibbles;
-    __m256   inverse;
 
     if (max >= 0x7f80) {
         memset(codes, 0x77, (n + 1) / 2);
@@ -98,9 +121,19 @@ K3_AVX2_INLINE void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, 
     }
     exponent = exponent < 0 ? 0 : exponent;
     *scale = (uint8_t)exponent;
-    inverse = inverse_of(exponent);
-    a = round_e2m1(k3_load_u16(row, n), inverse);
-    b = round_e2m1(k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16)), inverse);
+    a = k3_load_u16(row, n);
+    b = k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16));
+    if (exponent < 3) { /* a quarter of the scale is no normal number */
+        __m256 inverse = inverse_of(exponent);
+
+        a = round_e2m1(a, inverse);
+        b = round_e2m1(b, inverse);
+    } else {
+        __m256i one = _mm256_set1_epi16((int16_t)(exponent << 7));
+
+        a = signed_e2m1(a, one);
+        b = signed_e2m1(b, one);
+    }
     nibbles = _mm256_maddubs_epi16(join_bytes(a, b), _mm256_set1_epi16(0x1001));
     nibbles = _mm256_permute4x64_epi64(_mm256_packus_epi16(nibbles, nibbles), 0x08);
     store_bytes(codes, (n + 1) / 2, nibbles);
@@ -195,28 +228,68 @@ K3_AVX2_INLINE void scale_e4m3(const uint8_t *codes, __m256 scale, float *out)
     _mm256_storeu_ps(out + 8, _mm256_mul_ps(high, scale));
 }
 
+K3_AVX2_INLINE bool has_nan(const uint8_t *codes, size_t n)
+{
+    __m128i nan = _mm_setzero_si128();
+
+    for (size_t i = 0; i < n; i += 16) {
+        nan = _mm_or_si128(nan, k3_e4m3_nan(_mm_loadu_si128((const __m128i *)(codes + i))));
+    }
+    return _mm_testz_si128(nan, nan) == 0;
+}
+
+/* A group of n codes, a multiple of 16. Where 2^8 times the scale is a number the product with it is
+ * what the product with 2^8 and then the scale is. */
+K3_AVX2_INLINE void decode_e4m3(const uint8_t *codes, size_t n, float scale, float *out)
+{
+    const __m128i zero = _mm_setzero_si128();
+    const __m256  factor = _mm256_set1_ps(scale * 256.0f);
+
+    if (has_nan(codes, n) || !(fabsf(scale) < 0x1p119f)) {
+        for (size_t i = 0; i < n; i += 16) {
+            scale_e4m3(codes + i, _mm256_set1_ps(scale), out + i);
+        }
+        return;
+    }
+    for (size_t i = 0; i < n; i += 16) {
+        __m128i some = _mm_loadu_si128((const __m128i *)(codes + i));
+        __m256  low = k3_e4m3_spread(_mm_unpacklo_epi8(zero, some));
+        __m256  high = k3_e4m3_spread(_mm_unpackhi_epi8(zero, some));
+
+        _mm256_storeu_ps(out + i, _mm256_mul_ps(low, factor));
+        _mm256_storeu_ps(out + i + 8, _mm256_mul_ps(high, factor));
+    }
+}
+
+/* Whole groups, of a constant length, have no branches inside. */
 K3_AVX2_INLINE size_t decode_fp8(const uint8_t *values, const char *scales, size_t n, float *out)
 {
-    size_t i = 0;
-
-    for (; i + 16 <= n; i += 16) {
+    for (size_t i = 0; i < n; i += 128) {
         float scale;
 
         memcpy(&scale, scales + i / 128 * sizeof scale, sizeof scale);
-        scale_e4m3(values + i, _mm256_set1_ps(scale), out + i);
+        if (n - i < 128) {
+            decode_e4m3(values + i, (n - i) / 16 * 16, scale, out + i);
+        } else {
+            decode_e4m3(values + i, 128, scale, out + i);
+        }
     }
-    return i;
+    return n / 16 * 16;
 }
 
 K3_AVX2_INLINE size_t decode_mxfp8(const uint8_t *values, const uint8_t *scales, size_t n,
                                    float *out)
 {
-    size_t i = 0;
+    for (size_t i = 0; i < n; i += 32) {
+        float scale = k3_e8m0_inline(scales[i / 32]);
 
-    for (; i + 16 <= n; i += 16) {
-        scale_e4m3(values + i, _mm256_set1_ps(k3_e8m0_inline(scales[i / 32])), out + i);
+        if (n - i < 32) {
+            decode_e4m3(values + i, (n - i) / 16 * 16, scale, out + i);
+        } else {
+            decode_e4m3(values + i, 32, scale, out + i);
+        }
     }
-    return i;
+    return n / 16 * 16;
 }
 
 K3_AVX2_INLINE size_t decode_int8(const uint8_t *values, const void *scales, size_t n, float *out)

@@ -281,32 +281,44 @@ static void test_vector_all_quotients(void **state)
     }
 }
 
-/* Every code under scales of all kinds, in both. */
+static void check_decode(const k3_kernels_t *vector, k3_format_t format, const uint8_t *codes,
+                         const void *scale)
+{
+    const k3_kernels_t *scalar = k3_kernels_cpu("scalar");
+    float               a[256], b[256];
+
+    scalar->decode(format, codes, scale, 256, a);
+    vector->decode(format, codes, scale, 256, b);
+    for (unsigned k = 0; k < 256; k++) {
+        assert_true((isnan(a[k]) && isnan(b[k])) || memcmp(a + k, b + k, 4) == 0);
+    }
+}
+
+/* Every code under scales of all kinds, in both; also without NaN, and with one at any place. */
 static void test_vector_decode_all_codes(void **state)
 {
     const k3_kernels_t *vector = avx2_or_skip();
-    const k3_kernels_t *scalar = k3_kernels_cpu("scalar");
-    uint8_t             codes[256];
-    float               scales[2], a[256], b[256];
+    uint8_t             codes[3][256];
+    float               scales[2];
 
     (void)state;
     for (unsigned i = 0; i < 256; i++) {
-        codes[i] = (uint8_t)i;
+        codes[0][i] = (uint8_t)i;
+        codes[1][i] = (i & 0x7f) == 0x7f ? 0x7e : (uint8_t)i;
     }
     for (unsigned i = 0; i < 256; i++) {
         uint8_t mx[8];
 
         memset(mx, (int)i, sizeof mx);
+        memcpy(codes[2], codes[1], sizeof codes[1]);
+        codes[2][i] = (uint8_t)(0x7f | (i & 1) << 7);
         scales[0] = 1.0f / (float)(i + 3);
         scales[1] = k3_e8m0_to_f32((uint8_t)i) * 1.3f;
         for (k3_format_t format = K3_FORMAT_FP8; format < K3_FORMAT_LOGFMT10; format++) {
-            bool        is_mx = format == K3_FORMAT_MXFP8 || format == K3_FORMAT_MXFP4;
-            const void *scale = is_mx ? (const void *)mx : (const void *)scales;
+            bool is_mx = format == K3_FORMAT_MXFP8 || format == K3_FORMAT_MXFP4;
 
-            scalar->decode(format, codes, scale, 256, a);
-            vector->decode(format, codes, scale, 256, b);
-            for (unsigned k = 0; k < 256; k++) {
-                assert_true((isnan(a[k]) && isnan(b[k])) || memcmp(a + k, b + k, 4) == 0);
+            for (unsigned kind = 0; kind < 3; kind++) {
+                check_decode(vector, format, codes[kind], is_mx ? (const void *)mx : scales);
             }
         }
     }
