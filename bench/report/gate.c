@@ -11,6 +11,7 @@
 #include "bench/report/sides.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
+#include "harness/record/json_values.h"
 
 void k3_gate_find(k3_gate_work_t *work, k3_severity_t severity, const char *kind, const char *key,
                   const char *format, ...)
