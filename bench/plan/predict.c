@@ -1,3 +1,4 @@
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/predict.h"
 
 #include <math.h>

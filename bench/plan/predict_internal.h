@@ -2,6 +2,7 @@
 #ifndef K3_PLAN_PREDICT_INTERNAL_H
 #define K3_PLAN_PREDICT_INTERNAL_H
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/predict.h"
 
 typedef struct k3_predict_model {

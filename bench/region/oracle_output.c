@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/shared.h"
 #include "bench/region/oracle_codec.h"
 #include "bench/region/oracle_internal.h"
