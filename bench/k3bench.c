@@ -4,20 +4,42 @@
 #include <string.h>
 
 #include "bench/commands/command.h"
+#include "bench/commands/help.h"
 #include "bench/commands/version.h"
 #include "harness/base/log.h"
 
-const k3_command_t *const k3_commands[] = {&k3_command_run,    &k3_command_plan,
-                                           &k3_command_sweep,  &k3_command_compare,
-                                           &k3_command_gate,   &k3_command_report,
-                                           &k3_command_doctor, &k3_command_list,
-                                           &k3_command_help,   NULL};
+static int run_help(int argc, char **argv);
+
+/* Its row stands here: it tells of all rows. */
+static const k3_command_t help = {
+    .id = K3_COMMAND_HELP,
+    .name = "help",
+    .usage = "[COMMAND|TOPIC|what-if|man|bash|zsh]",
+    .what = "a command, a question of method, the manual page, completion for shells",
+    .run = run_help,
+};
+
+static const k3_command_t *const commands[] = {&k3_command_run,
+                                               &k3_command_plan,
+                                               &k3_command_sweep,
+                                               &k3_command_compare,
+                                               &k3_command_gate,
+                                               &k3_command_report,
+                                               &k3_command_doctor,
+                                               &k3_command_list,
+                                               &help,
+                                               NULL};
+
+static int run_help(int argc, char **argv)
+{
+    return k3_help(commands, argc, argv);
+}
 
 static void usage(FILE *out)
 {
     fprintf(out, "usage: k3bench COMMAND [OPTIONS]\n\n");
-    for (int i = 0; k3_commands[i] != NULL; i++) {
-        fprintf(out, "  %-8s %s\n", k3_commands[i]->name, k3_commands[i]->what);
+    for (int i = 0; commands[i] != NULL; i++) {
+        fprintf(out, "  %-8s %s\n", commands[i]->name, commands[i]->what);
     }
     fprintf(out, "\nk3bench COMMAND --help lists the options; k3bench help the questions of "
                  "method; k3bench\n"
@@ -29,8 +51,8 @@ static int unknown(const char *name)
     const char *names[16] = {NULL};
     const char *near;
 
-    for (int i = 0; k3_commands[i] != NULL; i++) {
-        names[i] = k3_commands[i]->name;
+    for (int i = 0; commands[i] != NULL; i++) {
+        names[i] = commands[i]->name;
     }
     near = k3_nearest(name, names);
     k3_log_error("unknown command \"%s\"%s%s%s", name, near != NULL ? "; did you mean " : "",
@@ -52,9 +74,9 @@ static int run_command(int argc, char **argv)
         k3_version_print(stdout);
         return 0;
     }
-    for (int i = 0; k3_commands[i] != NULL; i++) {
-        if (strcmp(argv[1], k3_commands[i]->name) == 0) {
-            return k3_commands[i]->run(argc - 2, argv + 2);
+    for (int i = 0; commands[i] != NULL; i++) {
+        if (strcmp(argv[1], commands[i]->name) == 0) {
+            return commands[i]->run(argc - 2, argv + 2);
         }
     }
     return unknown(argv[1]);

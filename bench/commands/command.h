@@ -28,10 +28,8 @@ typedef struct k3_command {
     int (*run)(int argc, char **argv);
 } k3_command_t;
 
-extern const k3_command_t *const k3_commands[]; /* NULL at the end */
-
 extern const k3_command_t k3_command_run, k3_command_plan, k3_command_sweep, k3_command_compare,
-    k3_command_gate, k3_command_report, k3_command_doctor, k3_command_list, k3_command_help;
+    k3_command_gate, k3_command_report, k3_command_doctor, k3_command_list;
 
 /* The one option table. */
 extern const k3_option_def_t k3_option_defs[];

@@ -5,7 +5,7 @@
 #include "bench/plan/buffers.h"
 #include "bench/plan/cell.h"
 #include "harness/base/arith.h"
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 /* --- what is asked for --------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "bench/commands/doctor.h"
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 /* --- hosts ------------------------------------------------------------------------------------- */
 

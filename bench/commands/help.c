@@ -1,8 +1,8 @@
 /* k3bench help: commands, questions of method, the manual page, completion for shells. */
+#include "bench/commands/help.h"
+
 #include <string.h>
 
-#include "bench/commands/command.h"
-#include "bench/commands/help.h"
 #include "bench/commands/plan_rules.h"
 #include "harness/base/log.h"
 
@@ -37,12 +37,18 @@ static const struct topic {
 
 enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
 
+static void print_whatif(const k3_command_t *const *commands, FILE *out)
+{
+    (void)commands;
+    k3_help_whatif(out);
+}
+
 static const struct made {
     const char *name;
-    void (*print)(FILE *out);
+    void (*print)(const k3_command_t *const *commands, FILE *out);
     const char *what;
 } made[] = {
-    {"what-if", k3_help_whatif, "the rules that plan --what-if turns, a line each"},
+    {"what-if", print_whatif, "the rules that plan --what-if turns, a line each"},
     {"man", k3_help_man, "the manual page (roff): k3bench help man | man -l -"},
     {"bash", k3_help_bash, "completion: source <(k3bench help bash)"},
     {"zsh", k3_help_zsh, "completion: k3bench help zsh > a folder of $fpath, as _k3bench"},
@@ -50,11 +56,11 @@ static const struct made {
 
 enum { MADE = sizeof(made) / sizeof(made[0]) };
 
-static void print_list(FILE *out)
+static void print_list(const k3_command_t *const *commands, FILE *out)
 {
     fprintf(out, "usage: k3bench help COMMAND|TOPIC|what-if|man|bash|zsh\n\ncommands\n");
-    for (int i = 0; k3_commands[i] != NULL; i++) {
-        fprintf(out, "  %-11s %s\n", k3_commands[i]->name, k3_commands[i]->what);
+    for (int i = 0; commands[i] != NULL; i++) {
+        fprintf(out, "  %-11s %s\n", commands[i]->name, commands[i]->what);
     }
     fprintf(out, "\ntopics\n");
     for (int i = 0; i < TOPICS; i++) {
@@ -83,7 +89,7 @@ static void print_section(const char *heading, FILE *out)
     fputc('\n', out);
 }
 
-static int unknown(const char *name)
+static int unknown(const k3_command_t *const *commands, const char *name)
 {
     const char *names[TOPICS + MADE + 17], *near;
     int         n = 0;
@@ -94,8 +100,8 @@ static int unknown(const char *name)
     for (int i = 0; i < MADE; i++) {
         names[n++] = made[i].name;
     }
-    for (int i = 0; k3_commands[i] != NULL && i < 16; i++) {
-        names[n++] = k3_commands[i]->name;
+    for (int i = 0; commands[i] != NULL && i < 16; i++) {
+        names[n++] = commands[i]->name;
     }
     names[n] = NULL;
     near = k3_nearest(name, names);
@@ -105,7 +111,7 @@ static int unknown(const char *name)
     return k3_exit_code(K3_ERR_USAGE);
 }
 
-static int print_help_on(const char *name)
+static int print_help_on(const k3_command_t *const *commands, const char *name)
 {
     char  program[] = "k3bench", command[32], flag[] = "--help";
     char *argv[] = {program, command, flag, NULL};
@@ -118,36 +124,28 @@ static int print_help_on(const char *name)
     }
     for (int i = 0; i < MADE; i++) {
         if (strcmp(made[i].name, name) == 0) {
-            made[i].print(stdout);
+            made[i].print(commands, stdout);
             return 0;
         }
     }
-    for (int i = 0; k3_commands[i] != NULL; i++) {
-        if (strcmp(k3_commands[i]->name, name) == 0) {
+    for (int i = 0; commands[i] != NULL; i++) {
+        if (strcmp(commands[i]->name, name) == 0) {
             snprintf(command, sizeof(command), "%s", name);
-            return k3_commands[i]->run(1, argv + 2); /* as from the command line */
+            return commands[i]->run(1, argv + 2); /* as from the command line */
         }
     }
-    return unknown(name);
+    return unknown(commands, name);
 }
 
-static int run_help(int argc, char **argv)
+int k3_help(const k3_command_t *const *commands, int argc, char **argv)
 {
     if (argc == 0 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
-        print_list(stdout);
+        print_list(commands, stdout);
         return 0;
     }
     if (argc > 1) {
         k3_log_error("help: one word, not \"%s\" too", argv[1]);
         return k3_exit_code(K3_ERR_USAGE);
     }
-    return print_help_on(argv[0]);
+    return print_help_on(commands, argv[0]);
 }
-
-const k3_command_t k3_command_help = {
-    .id = K3_COMMAND_HELP,
-    .name = "help",
-    .usage = "[COMMAND|TOPIC|what-if|man|bash|zsh]",
-    .what = "a command, a question of method, the manual page, completion for shells",
-    .run = run_help,
-};

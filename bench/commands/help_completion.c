@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "bench/cell/model.h"
-#include "bench/commands/command.h"
 #include "bench/commands/help.h"
 #include "bench/profiles/profile.h"
 
@@ -63,13 +62,13 @@ static void put_bash_values(FILE *out)
     fputs("    *) return 1 ;;\n    esac\n", out);
 }
 
-static void put_bash_options(FILE *out)
+static void put_bash_options(const k3_command_t *const *commands, FILE *out)
 {
     fputs("    case ${COMP_WORDS[1]} in\n", out);
-    for (int c = 0; k3_commands[c] != NULL; c++) {
-        fprintf(out, "    %s) _k3bench_words \"$cur\"", k3_commands[c]->name);
+    for (int c = 0; commands[c] != NULL; c++) {
+        fprintf(out, "    %s) _k3bench_words \"$cur\"", commands[c]->name);
         for (size_t i = 0; i < k3_option_count; i++) {
-            if (takes(&k3_option_defs[i], k3_commands[c])) {
+            if (takes(&k3_option_defs[i], commands[c])) {
                 fprintf(out, " --%s", k3_option_defs[i].name);
             }
         }
@@ -78,7 +77,7 @@ static void put_bash_options(FILE *out)
     fputs("    esac\n", out);
 }
 
-void k3_help_bash(FILE *out)
+void k3_help_bash(const k3_command_t *const *commands, FILE *out)
 {
     /* In a list only the last word is completed; ':' parts words of bash, which the prefix undoes. */
     fputs("# Completion of k3bench for bash, made by `k3bench help bash`.\n"
@@ -100,7 +99,7 @@ void k3_help_bash(FILE *out)
           out);
     put_bash_values(out);
     fputs("}\n_k3bench_option() {\n", out);
-    put_bash_options(out);
+    put_bash_options(commands, out);
     fputs("}\n"
           "_k3bench() {\n"
           "    local line=${COMP_LINE:0:COMP_POINT} cur prev colons=''\n"
@@ -112,8 +111,8 @@ void k3_help_bash(FILE *out)
           "    if ((COMP_CWORD == 1)); then\n"
           "        _k3bench_words \"$cur\"",
           out);
-    for (int c = 0; k3_commands[c] != NULL; c++) {
-        fprintf(out, " %s", k3_commands[c]->name);
+    for (int c = 0; commands[c] != NULL; c++) {
+        fprintf(out, " %s", commands[c]->name);
     }
     fputs(" --help --version\n"
           "    elif ! _k3bench_value; then\n"
@@ -174,24 +173,24 @@ static void put_zsh_option(const k3_option_def_t *def, FILE *out)
     fputc('\'', out);
 }
 
-void k3_help_zsh(FILE *out)
+void k3_help_zsh(const k3_command_t *const *commands, FILE *out)
 {
     fputs("#compdef k3bench\n# Completion of k3bench for zsh, made by `k3bench help zsh`.\n"
           "_k3bench() {\n    local -a commands\n    commands=(\n",
           out);
-    for (int c = 0; k3_commands[c] != NULL; c++) {
-        fprintf(out, "        '%s:", k3_commands[c]->name);
-        put_zsh_text(k3_commands[c]->what, out);
+    for (int c = 0; commands[c] != NULL; c++) {
+        fprintf(out, "        '%s:", commands[c]->name);
+        put_zsh_text(commands[c]->what, out);
         fputs("'\n", out);
     }
     fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        "
           "return\n    fi\n    case ${words[2]} in\n",
           out);
-    for (int c = 0; k3_commands[c] != NULL; c++) {
+    for (int c = 0; commands[c] != NULL; c++) {
         fprintf(out, "    %s)\n        shift words\n        ((CURRENT--))\n        _arguments",
-                k3_commands[c]->name);
+                commands[c]->name);
         for (size_t i = 0; i < k3_option_count; i++) {
-            if (takes(&k3_option_defs[i], k3_commands[c])) {
+            if (takes(&k3_option_defs[i], commands[c])) {
                 put_zsh_option(&k3_option_defs[i], out);
             }
         }

@@ -1,7 +1,6 @@
 /* The manual page. */
 #include <stdbool.h>
 
-#include "bench/commands/command.h"
 #include "bench/commands/help.h"
 #include "bench/commands/version.h"
 
@@ -31,34 +30,34 @@ static void put_line(const char *text, FILE *out)
     fputc('\n', out);
 }
 
-static void put_commands(FILE *out)
+static void put_commands(const k3_command_t *const *commands, FILE *out)
 {
     fputs(".SH COMMANDS\n", out);
-    for (int i = 0; k3_commands[i] != NULL; i++) {
+    for (int i = 0; commands[i] != NULL; i++) {
         fputs(".TP\n.BI \"", out);
-        put_text(k3_commands[i]->name, out);
+        put_text(commands[i]->name, out);
         fputs(" \" \"", out);
-        put_text(k3_commands[i]->usage, out);
+        put_text(commands[i]->usage, out);
         fputs("\"\n", out);
-        put_line(k3_commands[i]->what, out);
+        put_line(commands[i]->what, out);
     }
 }
 
 /* "Taken by: run, plan." */
-static void put_takers(unsigned commands, FILE *out)
+static void put_takers(const k3_command_t *const *commands, unsigned takers, FILE *out)
 {
     const char *between = "Taken by: ";
 
-    for (int i = 0; k3_commands[i] != NULL; i++) {
-        if ((commands & k3_commands[i]->id) != 0) {
-            fprintf(out, "%s%s", between, k3_commands[i]->name);
+    for (int i = 0; commands[i] != NULL; i++) {
+        if ((takers & commands[i]->id) != 0) {
+            fprintf(out, "%s%s", between, commands[i]->name);
             between = ", ";
         }
     }
     fputs(".\n", out);
 }
 
-static void put_options(FILE *out)
+static void put_options(const k3_command_t *const *commands, FILE *out)
 {
     fputs(".SH OPTIONS\n", out);
     for (size_t i = 0; i < k3_option_count; i++) {
@@ -75,11 +74,11 @@ static void put_options(FILE *out)
             put_text(def->fallback, out);
             fputs(".\n", out);
         }
-        put_takers(def->commands, out);
+        put_takers(commands, def->commands, out);
     }
 }
 
-void k3_help_man(FILE *out)
+void k3_help_man(const k3_command_t *const *commands, FILE *out)
 {
     fprintf(out, ".TH K3BENCH 1 \"\" \"k3bench %s\" \"User Commands\"\n", k3_version_text);
     fputs(".SH NAME\nk3bench \\- measures expert\\-parallel all\\-to\\-all backends by queue pair\n"
@@ -92,8 +91,8 @@ void k3_help_man(FILE *out)
              "parallel layout. Every run checks its results against an oracle and its messages "
              "against the plan, queue pair by queue pair.",
              out);
-    put_commands(out);
-    put_options(out);
+    put_commands(commands, out);
+    put_options(commands, out);
     fputs(".SH ENVIRONMENT\n.TP\n.BI K3BENCH_ NAME\n", out);
     put_line("Each option, in capitals with underscores. The command line comes before the "
              "environment, the environment before a file of --options, that before the default.",

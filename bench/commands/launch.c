@@ -8,7 +8,7 @@
 #include "bench/commands/version.h"
 #include "bench/report/record.h"
 #include "bench/report/values.h"
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 #include "kernels/threads.h"
 
 static json_t *record_options(const k3_options_t *options)

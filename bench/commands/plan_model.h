@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "bench/plan/buffers.h"
 #include "bench/plan/predict.h"
 
 /* The cell of a request as the record has it, with "prediction" and "memory.device" where a machine is given,

@@ -7,6 +7,7 @@
 
 #include "bench/commands/plan_model.h"
 #include "bench/commands/plan_rules.h"
+#include "bench/plan/buffers.h"
 #include "bench/plan/counted.h"
 #include "bench/profiles/rules.h"
 #include "bench/report/fields.h"

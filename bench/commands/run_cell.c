@@ -3,6 +3,7 @@
 
 #include "bench/commands/partial.h"
 #include "bench/commands/run.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/region/dump.h"
 #include "bench/region/measure.h"
 #include "bench/report/limits.h"

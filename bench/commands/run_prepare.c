@@ -12,6 +12,7 @@
 #include "harness/base/log.h"
 #include "harness/record/document.h"
 #include "harness/record/fingerprint.h"
+#include "harness/record/run_id.h"
 
 /* Until a layer of a checkpoint has been read, from the slowest disk. */
 #define READING_SECONDS 3600.0

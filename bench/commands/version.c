@@ -6,7 +6,7 @@
 
 #include "bench/commands/accelerators.h"
 #include "harness/mpi/qp.h"
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 #include "kernels/kernels.h"
 
 #ifndef K3BENCH_VERSION

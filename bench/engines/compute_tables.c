@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/device.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"

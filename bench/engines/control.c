@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/traffic.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"

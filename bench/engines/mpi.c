@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench/engines/engine.h"
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 

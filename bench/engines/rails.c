@@ -18,7 +18,7 @@
 
 #include "bench/engines/rails_engine.h"
 #include "bench/engines/rails_rings.h"
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 

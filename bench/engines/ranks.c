@@ -17,7 +17,7 @@
  * A rank's memory is written again by a peer only after it showed, by its next signals or by entering a
  * barrier, that it is done with it: dispatch waits for all ranks, and so does combine. */
 #include "bench/engines/ranks_engine.h"
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/device.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/engines/slab_engine.h"
+#include "bench/plan/cell_rows.h"
 #include "harness/base/memory.h"
 
 typedef struct raw_put {

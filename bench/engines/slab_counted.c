@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "bench/engines/slab_engine.h"
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 

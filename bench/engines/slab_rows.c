@@ -3,7 +3,7 @@
  * it is done with it. */
 #include "bench/engines/blocks.h"
 #include "bench/engines/slab_engine.h"
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 

@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/counted.h"
 #include "bench/plan/device.h"
 #include "bench/plan/fused.h"
@@ -18,30 +19,6 @@ const char *const k3_buffer_names[] = {
     "partial", "exchange", "x",           "logits",     "ids",    "gates",
     "latent",  "combined", "normed",      "shared_mid", "shared", "packed",
     "routed",  "output",   "expert_work", "dense_work", NULL};
-
-uint64_t k3_front_rows(const k3_cell_t *cell, uint32_t rank)
-{
-    const k3_layout_t *l = &cell->layout;
-
-    return cell->path.fast ? l->rows[rank] + l->padding[rank] : l->rows_global;
-}
-
-bool k3_splits_context(const k3_cell_t *cell)
-{
-    return !cell->path.fast && cell->layout.cp > 1;
-}
-
-uint64_t k3_group_slots(const k3_cell_t *cell, uint32_t rank)
-{
-    const k3_layout_t *l = &cell->layout;
-    uint32_t           first = k3_layout_group_first(l, rank);
-    uint64_t           n = 0;
-
-    for (uint32_t r = first; r < first + l->attn_tp; r++) {
-        n += l->rows[r] + l->padding[r];
-    }
-    return n;
-}
 
 /* Rows that the exchange before a sum receives: all, or from each rank of the cp group those that
  * this rank keeps. */
@@ -97,17 +74,6 @@ static k3_expert_shape_t slice_shape(const k3_cell_t *cell, uint32_t rank)
                                cell->model.activation};
 }
 
-bool k3_needs_dense(const k3_cell_t *cell)
-{
-    return cell->component == K3_COMPONENT_REGION;
-}
-
-bool k3_needs_experts(const k3_cell_t *cell)
-{
-    return (cell->component == K3_COMPONENT_REGION || cell->component == K3_COMPONENT_EXPERTS) &&
-           cell->profile->copy != K3_COPY_NONE;
-}
-
 static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     const k3_model_t *model = &cell->model;
@@ -142,13 +108,6 @@ static void plan_weights(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 }
 
 /* --- the engine ------------------------------------------------------------------------------ */
-
-uint64_t k3_rows_arriving(const k3_cell_t *cell, uint32_t rank)
-{
-    uint64_t n = cell->arriving[rank / cell->layout.moe_tp];
-
-    return cell->path.all_rows ? n * cell->layout.tp : n;
-}
 
 static void plan_mpi(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {

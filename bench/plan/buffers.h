@@ -58,21 +58,6 @@ static inline bool k3_buffer_mirrored(k3_buffer_t buffer)
 
 extern const char *const k3_buffer_names[];
 
-/* Rows that pass the front (router, latent down) on `rank`: own rows + padding, or all global rows.
- */
-uint64_t k3_front_rows(const k3_cell_t *cell, uint32_t rank);
-
-/* Rows of the rank's attention group with padding: what the attention leaves on each of its ranks. */
-uint64_t k3_group_slots(const k3_cell_t *cell, uint32_t rank);
-
-/* Whether the fallback gathers rows over cp and scatters the sums back. */
-bool k3_splits_context(const k3_cell_t *cell);
-
-/* What the cell's component needs: the stand-in experts of pair, dispatch and combine need no
- * weights, `null` gives its experts no rows. */
-bool k3_needs_experts(const k3_cell_t *cell);
-bool k3_needs_dense(const k3_cell_t *cell);
-
 void k3_memory_plan(const k3_cell_t *cell, uint32_t rank, k3_memory_t *memory);
 
 /* Of the rank that needs most. */
@@ -82,9 +67,5 @@ void k3_memory_largest(const k3_cell_t *cell, k3_memory_t *memory);
  * ranks. *ranks is how many they are. */
 uint64_t k3_memory_of_node(const k3_cell_t *cell, const int *real_node_of, int node,
                            uint32_t *ranks);
-
-/* (row, expert) pairs that arrive at `rank` from all sources: what packed receive buffers hold. The
- * cell has them counted. */
-uint64_t k3_rows_arriving(const k3_cell_t *cell, uint32_t rank);
 
 #endif

@@ -11,12 +11,6 @@
 
 enum { DEFAULT_RANKS_PER_NODE = 8 };
 
-const char *const k3_component_names[] = {"region",  "pair",    "dispatch", "combine",
-                                          "experts", "control", "chain",    NULL};
-
-const char *const k3_generation_names[] = {"k3", "stock", NULL};
-const char *const k3_fabric_names[] = {"ib", "roce", NULL};
-
 /* --- layout, rows, nodes --------------------------------------------------------------------- */
 
 static k3_status_t resolve_layout(const k3_cell_request_t *q, k3_cell_t *cell, k3_error_t *err)
@@ -409,10 +403,4 @@ void k3_cell_destroy(k3_cell_t *cell)
     cell->node_of = NULL;
     cell->place_of = NULL;
     cell->rank_at = NULL;
-}
-
-void k3_cell_dispatched(const k3_cell_t *cell, uint32_t rank, uint64_t *first, uint64_t *count)
-{
-    *first = cell->path.all_rows ? 0 : cell->layout.first_row[rank];
-    *count = cell->path.all_rows ? cell->layout.rows_global : cell->layout.rows[rank];
 }

@@ -117,9 +117,6 @@ void        k3_cell_destroy(k3_cell_t *cell);
  * its hash, in `space` of that size. */
 const char *k3_short_text(const char *text, char *space);
 
-/* The global rows that `rank` dispatches: its own on the fast path, all on the fallback. */
-void k3_cell_dispatched(const k3_cell_t *cell, uint32_t rank, uint64_t *first, uint64_t *count);
-
 static inline k3_source_t k3_cell_source(const k3_cell_t *cell)
 {
     return (k3_source_t){&cell->model, cell->seed, cell->checkpoint, cell->hidden};
@@ -135,6 +132,19 @@ static inline uint32_t k3_cell_owner(const k3_cell_t *cell, uint32_t expert)
 static inline uint32_t k3_cell_rail_peer(const k3_cell_t *cell, uint32_t rank, uint32_t node)
 {
     return cell->rank_at[node * cell->node_most + cell->place_of[rank] % cell->node_most];
+}
+
+/* What the component needs: the stand-in experts of pair, dispatch and combine need no weights, `null`
+ * gives its experts no rows. */
+static inline bool k3_needs_dense(const k3_cell_t *cell)
+{
+    return cell->component == K3_COMPONENT_REGION;
+}
+
+static inline bool k3_needs_experts(const k3_cell_t *cell)
+{
+    return (cell->component == K3_COMPONENT_REGION || cell->component == K3_COMPONENT_EXPERTS) &&
+           cell->profile->copy != K3_COPY_NONE;
 }
 
 /* Whether the lane from src to dst is stores to mapped memory. */

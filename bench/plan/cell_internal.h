@@ -4,6 +4,7 @@
 
 #include "bench/plan/cell.h"
 
+/* cell_names.c */
 extern const char *const k3_generation_names[], *const k3_fabric_names[];
 
 static inline const char *k3_text_or(const char *text, const char *fallback)

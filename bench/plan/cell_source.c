@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "bench/cell/gate.h"
-#include "bench/plan/buffers.h"
 #include "bench/plan/cell_internal.h"
-#include "bench/plan/load.h"
+#include "bench/plan/cell_rows.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/expect.h"
 #include "harness/base/memory.h"
 
@@ -14,16 +14,6 @@ typedef struct filling {
     uint32_t           pairs_of;
     k3_traffic_phase_t pairs_phase;
 } filling_t;
-
-uint32_t k3_expected_origins(const k3_cell_t *cell)
-{
-    return cell->layout.tp < K3_EXPECTED_ORIGINS ? cell->layout.tp : K3_EXPECTED_ORIGINS;
-}
-
-uint32_t k3_expected_origin(const k3_cell_t *cell, uint32_t i)
-{
-    return (uint32_t)((uint64_t)i * cell->layout.tp / k3_expected_origins(cell));
-}
 
 static k3_lane_class_t class_of(const k3_cell_t *cell, const k3_flow_t *flow)
 {

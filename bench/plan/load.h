@@ -38,8 +38,4 @@ k3_status_t k3_loads_and_work(const k3_cell_t *cell, k3_loads_t *loads, k3_work_
                               k3_error_t *err);
 void        k3_loads_free(k3_loads_t *loads);
 
-/* The ranks whose rows are drawn where counts are expected: number `i` of `count`. */
-uint32_t k3_expected_origins(const k3_cell_t *cell);
-uint32_t k3_expected_origin(const k3_cell_t *cell, uint32_t i);
-
 #endif

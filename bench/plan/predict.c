@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/predict_internal.h"
 #include "harness/base/text.h"
 
@@ -76,39 +77,6 @@ static double larger(double a, double b)
 
 typedef k3_predict_sides_t sides_t;
 
-static void add_load(k3_load_t *to, const k3_load_t *from)
-{
-    for (int c = 0; c < K3_CLASS_COUNT; c++) {
-        to->messages[c] += from->messages[c];
-        to->signals[c] += from->signals[c];
-        to->payload[c] += from->payload[c];
-        to->wire[c] += from->wire[c];
-        to->lanes[c] =
-            larger(to->lanes[c], from->lanes[c]); /* of notify and rows they are the same */
-    }
-    to->doorbells += from->doorbells;
-    to->pair_wire += from->pair_wire;
-    to->lane_posts = larger(to->lane_posts, from->lane_posts);
-}
-
-sides_t k3_predict_sides(const model_t *m, bool combine, uint32_t i)
-{
-    sides_t s = {0};
-
-    if (!combine) {
-        add_load(&s.out, &m->loads->out[K3_TRAFFIC_NOTIFY][i]);
-        add_load(&s.in, &m->loads->in[K3_TRAFFIC_NOTIFY][i]);
-    }
-    add_load(&s.out, &m->loads->out[combine ? K3_TRAFFIC_COMBINE : K3_TRAFFIC_DISPATCH][i]);
-    add_load(&s.in, &m->loads->in[combine ? K3_TRAFFIC_COMBINE : K3_TRAFFIC_DISPATCH][i]);
-    return s;
-}
-
-static double through_nic(const k3_load_t *l)
-{
-    return l->wire[K3_CLASS_NODE] + l->wire[K3_CLASS_NETWORK];
-}
-
 /* The scale-up link: in a mesh the busiest pair has one of the links only. */
 static double scaleup_us(const model_t *m, const sides_t *s, double share)
 {
@@ -158,22 +126,6 @@ static double issue_us(const model_t *m, const sides_t *s)
            store_signals * m->f[K3_FIG_STORE_SIGNAL_US];
 }
 
-/* Signals that answer each other: data behind their counts, a second hop, barriers. */
-double k3_predict_latency(const model_t *m, bool combine, const sides_t *s)
-{
-    const k3_profile_t *p = m->cell->profile;
-    bool                network = through_nic(&s->out) + through_nic(&s->in) > 0;
-    bool                stores = s->out.wire[K3_CLASS_STORE] + s->in.wire[K3_CLASS_STORE] > 0;
-    double              near = m->f[K3_FIG_SCALEUP_LATENCY_US],
-           far = network ? m->f[K3_FIG_NETWORK_LATENCY_US] : near;
-    double hops = p->notify && !combine ? 2 : 1;
-    bool   second = (p->copy == K3_COPY_PER_NODE || p->copy == K3_COPY_CHUNK) && network && stores;
-
-    hops += p->completion == K3_DONE_BARRIER ? 2 : 0;
-    hops += m->cell->signal_waits ? 2 : 0; /* there and back, before the signal leaves */
-    return hops * far + (second ? near : 0);
-}
-
 /* --- on a GPU: at the same time ---------------------------------------------------------------- */
 
 static void gpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3_TERM_COUNT])
@@ -185,7 +137,7 @@ static void gpu_phase(const model_t *m, bool combine, uint32_t i, double term[K3
     term[K3_TERM_ISSUE] = issue_us(m, &s);
     term[K3_TERM_QP] = s.out.lane_posts * m->f[K3_FIG_QP_MESSAGE_US];
     term[K3_TERM_SCALEUP] = scaleup_us(m, &s, m->f[K3_FIG_SCALEUP_SHARE]);
-    term[K3_TERM_NIC] = k3_at_rate(larger(through_nic(&s.out), through_nic(&s.in)),
+    term[K3_TERM_NIC] = k3_at_rate(larger(k3_predict_nic_wire(&s.out), k3_predict_nic_wire(&s.in)),
                                    m->f[K3_FIG_NIC_GBPS] * m->f[K3_FIG_NIC_SHARE]);
     term[K3_TERM_MEMORY] = k3_at_rate(memory_bytes(m, combine, i, &s),
                                       m->f[K3_FIG_MEMORY_GBPS] * m->f[K3_FIG_MEMORY_SHARE]);
@@ -366,7 +318,7 @@ static void note_missing(const model_t *m)
         sides_t s = k3_predict_sides(m, false, i);
 
         wire[0] += s.out.wire[K3_CLASS_STORE];
-        wire[1] += m->shares_cores ? s.out.wire[K3_CLASS_NETWORK] : through_nic(&s.out);
+        wire[1] += m->shares_cores ? s.out.wire[K3_CLASS_NETWORK] : k3_predict_nic_wire(&s.out);
     }
     for (int i = 0; i < 2; i++) {
         if (wire[i] > 0 && m->f[needed[i]] <= 0 && used < sizeof(m->out->missing)) {

@@ -2,6 +2,7 @@
  * cores. What a row costs depends on how much memory a core touches until it comes round to the same again. */
 #include <math.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/predict_internal.h"
 
 typedef k3_predict_model_t model_t;

@@ -1,6 +1,6 @@
 /* The parts of the region that no backend decides: dense layers by their weights and arithmetic, collectives
  * by their bytes over the slowest link of their group. */
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/predict_internal.h"
 #include "bench/plan/shared.h"
 

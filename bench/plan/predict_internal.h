@@ -2,6 +2,7 @@
 #ifndef K3_PLAN_PREDICT_INTERNAL_H
 #define K3_PLAN_PREDICT_INTERNAL_H
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/predict.h"
 
 typedef struct k3_predict_model {
@@ -22,10 +23,16 @@ typedef struct k3_predict_sides {
 void k3_predict_open(const k3_cell_t *cell, const k3_loads_t *loads,
                      const k3_machine_file_t *machine, k3_prediction_t *out, k3_predict_model_t *m);
 
+/* predict_sides.c */
 k3_predict_sides_t k3_predict_sides(const k3_predict_model_t *m, bool combine, uint32_t i);
 
 /* Signals that answer each other. */
 double k3_predict_latency(const k3_predict_model_t *m, bool combine, const k3_predict_sides_t *s);
+
+static inline double k3_predict_nic_wire(const k3_load_t *l)
+{
+    return l->wire[K3_CLASS_NODE] + l->wire[K3_CLASS_NETWORK];
+}
 
 /* us of `bytes` at GB/s (or of operations at GFLOPS); nothing where the rate is not known. */
 static inline double k3_at_rate(double bytes, double gbps)

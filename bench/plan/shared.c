@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "harness/base/options.h"
 
 enum { SLICE_UNIT = 16 }; /* values that are never cut: rows move in pieces of 32 bytes */

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/counted.h"
 #include "bench/plan/expect.h"
-#include "bench/plan/load.h"
 #include "bench/plan/traffic_internal.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"

@@ -3,6 +3,7 @@
  * the end. All on QP 0. */
 #include <string.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/counted.h"
 #include "bench/plan/traffic_internal.h"
 

@@ -3,7 +3,7 @@
  * visits its lanes inside its node, which the rows of all origins on its rail fill. */
 #include <string.h>
 
-#include "bench/plan/load.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/rails.h"
 #include "bench/plan/traffic_internal.h"
 #include "harness/base/arith.h"

@@ -3,6 +3,7 @@
  * on timing. */
 #include <string.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/rings.h"
 #include "bench/plan/traffic_internal.h"
 #include "harness/base/arith.h"

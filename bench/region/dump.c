@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/region/dump_internal.h"
 #include "harness/base/arith.h"
 #include "harness/base/memory.h"

@@ -5,6 +5,7 @@
 #include "bench/region/dump_internal.h"
 #include "bench/region/oracle_internal.h"
 #include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 static const char *const rule_names[] = {
     [K3_RULE_ORIGIN] = "origin", [K3_RULE_SLOTS] = "slots",     [K3_RULE_RANKS] = "ranks",

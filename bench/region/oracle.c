@@ -9,9 +9,6 @@
 
 enum { RESULT_BYTES_MAX = 32 << 20 };
 
-const char *const k3_stage_names[] = {"x",        "logits", "weights", "latent",
-                                      "combined", "output", NULL};
-
 /* --- life ------------------------------------------------------------------------------------ */
 
 static uint32_t max_u32(uint32_t a, uint32_t b)
@@ -133,13 +130,6 @@ static void check_x(k3_oracle_t *o)
     }
 }
 
-void k3_oracle_load_x(k3_oracle_t *o, const size_t *picked, size_t n)
-{
-    for (size_t p = 0; p < n; p++) {
-        k3_oracle_bf16_row(o->rows[picked[p]]->x, o->model->hidden, o->in + p * o->model->hidden);
-    }
-}
-
 static void check_logits(k3_oracle_t *o)
 {
     size_t picked[K3_ORACLE_BATCH], n = 0, experts = o->model->experts;
@@ -149,7 +139,7 @@ static void check_logits(k3_oracle_t *o)
             picked[n++] = i;
         }
     }
-    k3_oracle_load_x(o, picked, n);
+    k3_oracle_dense_load(o->rows, picked, n, o->model->hidden, o->in);
     k3_oracle_dense_run(&o->dense, K3_TENSOR_GATE, k3_oracle_whole(o->model, K3_TENSOR_GATE), n,
                         o->in, o->out, experts);
     for (size_t p = 0; p < n; p++) {
@@ -196,7 +186,7 @@ static void check_latent(k3_oracle_t *o)
             picked[n++] = i;
         }
     }
-    k3_oracle_load_x(o, picked, n);
+    k3_oracle_dense_load(o->rows, picked, n, o->model->hidden, o->in);
     if (o->model->latent_step) {
         k3_oracle_dense_run(&o->dense, K3_TENSOR_LATENT_DOWN,
                             k3_oracle_whole(o->model, K3_TENSOR_LATENT_DOWN), n, o->in, o->out,

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/region/oracle_codec.h"
 #include "bench/region/oracle_internal.h"
 #include "harness/base/memory.h"

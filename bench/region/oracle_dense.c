@@ -76,3 +76,11 @@ void k3_oracle_dense_run(k3_oracle_dense_t *dense, k3_tensor_t tensor, k3_oracle
         }
     }
 }
+
+void k3_oracle_dense_load(const k3_measured_row_t *const *rows, const size_t *picked, size_t n,
+                          size_t hidden, float *x)
+{
+    for (size_t p = 0; p < n; p++) {
+        k3_oracle_bf16_row(rows[picked[p]]->x, hidden, x + p * hidden);
+    }
+}

@@ -26,6 +26,10 @@ typedef struct k3_oracle_part { /* of a tensor */
 
 k3_oracle_part_t k3_oracle_whole(const k3_model_t *model, k3_tensor_t tensor);
 
+/* Measured x of the n rows picked, one after another, as input of a dense layer. */
+void k3_oracle_dense_load(const k3_measured_row_t *const *rows, const size_t *picked, size_t n,
+                          size_t hidden, float *x);
+
 /* out[i * stride + r] = dot(x[i], row row_begin + r) for n vectors of column_end - column_begin. */
 void k3_oracle_dense_run(k3_oracle_dense_t *dense, k3_tensor_t tensor, k3_oracle_part_t part,
                          size_t n, const float *x, double *out, size_t stride);
@@ -142,9 +146,6 @@ struct k3_oracle {
     float    *sum;            /* of a part of the shared expert */
     uint16_t *combined;       /* wanted combined rows */
 };
-
-/* Measured x of the rows picked, one after another, as input of a dense layer. */
-void k3_oracle_load_x(k3_oracle_t *oracle, const size_t *picked, size_t n);
 
 /* --- oracle_judge.c: comparing one row of one stage -------------------------------------------- */
 

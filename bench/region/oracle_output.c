@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/shared.h"
 #include "bench/region/oracle_codec.h"
 #include "bench/region/oracle_internal.h"
@@ -105,7 +105,7 @@ static void make_shared(k3_oracle_t *o, const size_t *picked, size_t n)
     size_t             hidden = o->model->hidden;
 
     clear_sums(o, picked, n, o->total);
-    k3_oracle_load_x(o, picked, n);
+    k3_oracle_dense_load(o->rows, picked, n, o->model->hidden, o->in);
     for (uint32_t outer = 0; outer < parts / inner; outer++) {
         uint32_t first =
             inner == 1 ? outer : outer / l->attn_tp * l->cp * l->attn_tp + outer % l->attn_tp;

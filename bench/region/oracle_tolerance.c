@@ -31,7 +31,7 @@
  * twice then (seen on tiny, 46,000 rows: 2.6 % of a row at most; the limit for one flip is 2.0 %). */
 #include <math.h>
 
-#include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/region/oracle_internal.h"
 
 static const double ulp = 0x1p-7; /* largest step between bf16 values, relative */

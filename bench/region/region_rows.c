@@ -1,6 +1,7 @@
 /* Which rows are where: before the router and after the combine. */
 #include <string.h>
 
+#include "bench/plan/cell_rows.h"
 #include "bench/region/region_internal.h"
 
 /* --- before the router ----------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "bench/cell/inputs.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/region/region_internal.h"
 #include "harness/base/memory.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/plan/buffers.h"
+#include "bench/plan/cell_rows.h"
 #include "bench/plan/in_place.h"
 #include "bench/plan/shared.h"
 #include "harness/base/memory.h"

@@ -7,7 +7,7 @@
 #include "bench/report/fields.h"
 #include "harness/base/balance.h"
 #include "harness/base/memory.h"
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 const k3_balance_measure_t k3_balance_measures[] = {
     {"dispatch", "busy_max_over_mean", "busy time of its lanes, max/mean", true},

@@ -7,6 +7,7 @@
 #include "bench/report/fields.h"
 #include "bench/report/sides.h"
 #include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 /* --- reading --------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "bench/report/cellview.h"
 #include "bench/report/facts_internal.h"
 #include "bench/report/fields.h"
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 enum { PHASES_MOST = 64, NAME_MOST = 128 };
 

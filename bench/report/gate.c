@@ -1,7 +1,6 @@
 #include "bench/report/gate.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "bench/report/baseline.h"
@@ -11,26 +10,7 @@
 #include "bench/report/sides.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
-
-void k3_gate_find(k3_gate_work_t *work, k3_severity_t severity, const char *kind, const char *key,
-                  const char *format, ...)
-{
-    char    text[1024];
-    va_list values;
-    json_t *finding;
-
-    va_start(values, format);
-    (void)vsnprintf(text, sizeof(text), format, values);
-    va_end(values);
-    finding = json_pack("{s:s, s:s, s:o, s:o}", "severity",
-                        severity == K3_SEVERITY_FAIL ? "fail" : "warn", "kind", kind, "key",
-                        k3_json_string(key), "text", k3_json_string(text));
-    if (severity == K3_SEVERITY_FAIL) {
-        json_array_insert_new(work->findings, work->failures++, finding);
-    } else {
-        json_array_append_new(work->findings, finding);
-    }
-}
+#include "harness/record/json_values.h"
 
 /* --- cells ----------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "bench/report/gate_internal.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
+#include "harness/record/json_values.h"
 
 /* A smaller rise of max/mean or of the Gini coefficient is none, however small the base: what is spread
  * almost evenly has no share of which a percentage would say anything. */

@@ -5,6 +5,7 @@
 
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
+#include "harness/record/json_values.h"
 
 json_t *k3_judged_side(const json_t *values, double median)
 {

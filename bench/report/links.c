@@ -2,6 +2,7 @@
 #include "bench/report/record.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
+#include "harness/record/json_values.h"
 
 typedef struct link_bytes {
     uint64_t out, in;

@@ -6,6 +6,7 @@
 #include "bench/report/record.h"
 #include "bench/report/sampling.h"
 #include "bench/report/values.h"
+#include "harness/record/json_values.h"
 
 static json_t *number(double value)
 {

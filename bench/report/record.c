@@ -7,6 +7,7 @@
 #include "bench/report/fields.h"
 #include "bench/report/values.h"
 #include "harness/base/arith.h"
+#include "harness/record/json_values.h"
 
 void k3_record_status(json_t *object, const char *status, const char *reason)
 {

@@ -2,6 +2,7 @@
 
 #include "bench/report/fields.h"
 #include "bench/report/values.h"
+#include "harness/record/json_values.h"
 
 static json_t *record_warmup(const k3_warmup_t *w)
 {

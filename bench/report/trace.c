@@ -8,7 +8,7 @@
 #include "bench/report/cellview.h"
 #include "bench/report/fields.h"
 #include "harness/base/memory.h"
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 enum { RANKS_MAX = 1 << 16, FIRST_LANE = 100 };
 

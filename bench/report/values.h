@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 static inline void k3_set_null(json_t *object, const char *name, const char *reason)
 {

@@ -48,71 +48,6 @@ k3_status_t k3_sweep_sections(const char *file, k3_list_t *sections, k3_error_t 
     return err->status;
 }
 
-/* --- values ---------------------------------------------------------------------------------- */
-
-static const k3_option_def_t *def_of(const expansion_t *x, size_t i)
-{
-    return &x->source->table.defs[i];
-}
-
-static bool is_of_run(const expansion_t *x, size_t i)
-{
-    return (def_of(x, i)->commands & x->source->run) != 0;
-}
-
-/* Commas that part no list. */
-static bool is_text(const char *name)
-{
-    return strcmp(name, "tokens-skew") == 0;
-}
-
-void k3_values_of(const expansion_t *x, size_t i, k3_list_t *items)
-{
-    const char *name = def_of(x, i)->name, *text = x->values[i];
-
-    memset(items, 0, sizeof(*items));
-    if (is_text(name)) {
-        k3_list_add(items, text);
-    } else if (strcmp(name, "model") == 0) {
-        k3_split_models(text, items);
-    } else {
-        k3_list_split(text, ',', items);
-    }
-}
-
-const char *k3_value_named(const expansion_t *x, const char *name)
-{
-    for (size_t i = 0; i < x->source->table.count; i++) {
-        if (strcmp(def_of(x, i)->name, name) == 0) {
-            return x->values[i];
-        }
-    }
-    return NULL;
-}
-
-void k3_values_mark(expansion_t *x, const char *fault)
-{
-    for (size_t i = 0; i < x->source->table.count; i++) {
-        k3_list_t items;
-
-        if (x->values[i] == NULL || !is_of_run(x, i)) {
-            continue;
-        }
-        k3_values_of(x, i, &items);
-        for (size_t v = 0; v < items.count; v++) {
-            char key[512];
-
-            (void)snprintf(key, sizeof(key), "%s=%s", def_of(x, i)->name, items.items[v]);
-            if (fault == NULL) {
-                (void)json_object_set_new(x->marks, key, json_true());
-            } else if (json_object_get(x->marks, key) == NULL) {
-                (void)json_object_set_new(x->marks, key, json_string(fault));
-            }
-        }
-        k3_list_free(&items);
-    }
-}
-
 /* A hole in a product of lists is lawful; a value that no cell of the section can have is a mistake. */
 static k3_status_t check_marks(const expansion_t *x, k3_error_t *err)
 {
@@ -183,7 +118,7 @@ static k3_status_t check_idle(json_t *idle, k3_error_t *err)
 static bool is_apart(const expansion_t *x, const k3_list_t *split, size_t i)
 {
     static const char *const always[] = {"model", "tp", "dp", "cp", "ep", NULL};
-    const char              *name = def_of(x, i)->name;
+    const char              *name = k3_option_at(x, i)->name;
 
     for (int a = 0; always[a] != NULL; a++) {
         if (strcmp(always[a], name) == 0) {
@@ -220,7 +155,7 @@ static k3_status_t multiply(expansion_t *x, const k3_list_t *split, size_t i, k3
     char     *whole;
 
     while (i < x->source->table.count &&
-           (x->values[i] == NULL || !is_of_run(x, i) || !is_apart(x, split, i))) {
+           (x->values[i] == NULL || !k3_option_is_of_run(x, i) || !is_apart(x, split, i))) {
         i++;
     }
     if (i == x->source->table.count) {
@@ -231,7 +166,7 @@ static k3_status_t multiply(expansion_t *x, const k3_list_t *split, size_t i, k3
     for (size_t v = 0; v < items.count && err->status == K3_OK; v++) {
         x->values[i] = items.items[v];
         if (items.items[v][0] == '\0' && items.count > 1) {
-            k3_fail(err, K3_ERR_USAGE, "%s: an empty item in the list", def_of(x, i)->name);
+            k3_fail(err, K3_ERR_USAGE, "%s: an empty item in the list", k3_option_at(x, i)->name);
         } else {
             multiply(x, split, i + 1, err);
         }
@@ -275,9 +210,9 @@ static k3_status_t expand_values(expansion_t *x, const k3_options_t *options, k3
     x->marks = json_object();
     x->options = options;
     for (size_t i = 0; i < count && x->values != NULL; i++) {
-        const char *value = k3_options_get(options, def_of(x, i)->name);
+        const char *value = k3_options_get(options, k3_option_at(x, i)->name);
 
-        x->values[i] = value != NULL && is_of_run(x, i) ? strdup(value) : NULL;
+        x->values[i] = value != NULL && k3_option_is_of_run(x, i) ? strdup(value) : NULL;
     }
     if (x->values != NULL && read_split(k3_options_get(options, "split"), &split, err) == K3_OK &&
         multiply(x, &split, 0, err) == K3_OK) {

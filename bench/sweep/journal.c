@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "harness/base/log.h"
-#include "harness/record/document.h"
 #include "harness/record/fingerprint.h"
+#include "harness/record/json_values.h"
 
 #define JOURNAL_MAX_BYTES ((off_t)1 << 30)
 

@@ -40,8 +40,7 @@ static bool is_ours(const char *name)
 
 static bool is_option_of_run(const expansion_t *x, size_t i)
 {
-    return (x->source->table.defs[i].commands & x->source->run) != 0 &&
-           !is_ours(x->source->table.defs[i].name);
+    return k3_option_is_of_run(x, i) && !is_ours(k3_option_at(x, i)->name);
 }
 
 /* Options that are given for the cells of other launches, and change nothing in those of this one. */

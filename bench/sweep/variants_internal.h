@@ -1,4 +1,5 @@
-/* Between the lists of a section (expand.c) and the variants that come of them (variants.c). */
+/* From the lists of a section (expand.c) to the variants that come of them (variants.c): the values at hand
+ * (section_values.c). */
 #ifndef K3_SWEEP_VARIANTS_INTERNAL_H
 #define K3_SWEEP_VARIANTS_INTERNAL_H
 
@@ -30,6 +31,18 @@ typedef struct candidate {
     size_t        impossible, unsupported;
 } candidate_t;
 
+static inline const k3_option_def_t *k3_option_at(const expansion_t *x, size_t i)
+{
+    return &x->source->table.defs[i];
+}
+
+static inline bool k3_option_is_of_run(const expansion_t *x, size_t i)
+{
+    return (k3_option_at(x, i)->commands & x->source->run) != 0;
+}
+
+/* --- section_values.c ------------------------------------------------------------------------ */
+
 /* The items of the list that stands for option i now. */
 void k3_values_of(const expansion_t *x, size_t i, k3_list_t *items);
 
@@ -41,6 +54,8 @@ void k3_values_mark(expansion_t *x, const char *fault);
 
 /* Notes of each option whether it changes something in these cells. */
 void k3_values_act(expansion_t *x, const candidate_t *c);
+
+/* --- variants.c ------------------------------------------------------------------------------ */
 
 /* Makes variants and refusals of the values. */
 k3_status_t k3_variant_consider(expansion_t *x, k3_error_t *err);

@@ -158,9 +158,6 @@ void         k3_qps_note(k3_qps_t *qps, const char *what, ucs_status_t status);
 /* qp_post.c */
 void k3_op_done(void *request, ucs_status_t status, void *user_data);
 
-/* qp_setup.c: the network devices that UCX may take, for people. */
-const char *k3_qps_devices(void);
-
 /* qp_account.c */
 k3_status_t k3_accounts_create(k3_qps_t *qps, bool pulls, k3_error_t *err);
 void        k3_accounts_destroy(k3_qps_t *qps);
@@ -183,6 +180,8 @@ void        k3_lanes_disconnect(k3_qps_t *qps);
 void  k3_transport_parse(const char *info, const char *backing, char *name);
 char *k3_transport_info(ucp_ep_h ep); /* free() */
 void  k3_memory_backing(const void *address, char *text, unsigned size);
+/* The network devices that UCX may take, for people. */
+const char *k3_qps_devices(void);
 
 /* qp_order.c: collective. */
 k3_status_t k3_order_test(k3_qps_t *qps, const int *node_of, unsigned rounds, k3_error_t *err);

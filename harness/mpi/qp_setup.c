@@ -162,13 +162,6 @@ static void arm_fault(k3_qps_t *qps, const k3_qps_config_t *config)
     qps->slow_factor = config->slow_factor;
 }
 
-const char *k3_qps_devices(void)
-{
-    const char *devices = getenv("UCX_NET_DEVICES");
-
-    return devices != NULL ? devices : "a device of UCX's choice";
-}
-
 /* --- for the watchdog, from its thread: a look at what may change meanwhile ---------------------- */
 
 static unsigned describe_lane(const k3_qps_t *qps, uint64_t i, char *text, unsigned size)

@@ -1,4 +1,4 @@
-/* Which transport carries the puts of an endpoint. UCX 1.13 has no query for it; what it prints
+/* Which transport carries the puts of an endpoint, over which devices. UCX 1.13 has no query for it; what it prints
  * about an endpoint says so in lines like
  *
  *     lane[0]:  3:sysv/memory.0 md[2]   -> md[2]/sysv/sysdev[255] amo#0 am am_bw#0
@@ -152,4 +152,11 @@ void k3_memory_backing(const void *address, char *text, unsigned size)
         }
     }
     fclose(file);
+}
+
+const char *k3_qps_devices(void)
+{
+    const char *devices = getenv("UCX_NET_DEVICES");
+
+    return devices != NULL ? devices : "a device of UCX's choice";
 }

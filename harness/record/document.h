@@ -1,7 +1,4 @@
-/* Writing and reading JSON documents strictly.
- *
- * Numbers: a double that is not finite has no JSON form and becomes null; doubles are rounded to at
- * most 9 significant digits so that the same input gives the same bytes. */
+/* Writing and reading files of JSON documents strictly. */
 #ifndef K3_RECORD_DOCUMENT_H
 #define K3_RECORD_DOCUMENT_H
 
@@ -10,10 +7,6 @@
 #include <stdio.h>
 
 #include "harness/base/status.h"
-
-json_t *k3_json_number(double value);     /* null when not finite */
-json_t *k3_json_string(const char *text); /* null for NULL; bytes that are not UTF-8 become '?' */
-json_t *k3_json_list_of_strings(const char *const *texts, size_t count);
 
 /* Writes what `fill` puts into the file to `path`, which must not exist: to a file of the same folder
  * that has no name yet (or a temporary one), synced, then linked into place, so that the name holds the whole text or does not exist, whatever

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/record/document.h"
 #include "harness/record/fingerprint.h"
+#include "harness/record/json_values.h"
 
 extern char **environ;
 

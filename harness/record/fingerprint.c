@@ -6,14 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "harness/base/keyed.h"
 #include "harness/base/sysfiles.h"
-#include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 static json_t *line_of(const char *path)
 {
@@ -180,17 +177,4 @@ void k3_utc_now(char text[21])
     if (gmtime_r(&now, &parts) == NULL || strftime(text, 21, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
         memcpy(text, "1970-01-01T00:00:00Z", 21);
     }
-}
-
-void k3_run_id(char text[17])
-{
-    uint64_t bits = 0;
-
-    if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits)) {
-        struct timespec now = {0};
-
-        (void)clock_gettime(CLOCK_REALTIME, &now);
-        bits = k3_key(k3_key((uint64_t)now.tv_sec, (uint64_t)now.tv_nsec), (uint64_t)getpid());
-    }
-    (void)snprintf(text, 17, "%016llx", (unsigned long long)bits);
 }

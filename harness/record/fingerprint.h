@@ -26,7 +26,4 @@ json_t *k3_environment(void);
 /* UTC time of now as "2026-01-31T12:00:00Z"; `text` holds 21 bytes. */
 void k3_utc_now(char text[21]);
 
-/* 16 random hex digits, `text` holds 17 bytes. */
-void k3_run_id(char text[17]);
-
 #endif

@@ -5,9 +5,9 @@
 
 #include "harness/base/memory.h"
 #include "harness/base/stats.h"
-#include "harness/record/document.h"
 #include "harness/record/history_internal.h"
 #include "harness/record/how.h"
+#include "harness/record/json_values.h"
 
 static const char *column(sqlite3_stmt *s, int i)
 {

@@ -1,4 +1,5 @@
 /* The fused family: messages and bytes counted row by row in the test, sizes to the byte. */
+#include "bench/plan/cell_rows.h"
 #include "tests/unit/plan/plan_test.h"
 
 #include "bench/plan/buffers.h"

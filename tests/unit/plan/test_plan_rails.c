@@ -1,3 +1,4 @@
+#include "bench/plan/cell_rows.h"
 #include "tests/unit/plan/plan_test.h"
 
 #include "bench/plan/buffers.h"

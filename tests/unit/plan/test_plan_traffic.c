@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "bench/plan/cell_rows.h"
 #include "tests/unit/plan/plan_test.h"
 
 #include "bench/cell/npy.h"

@@ -18,6 +18,7 @@
 #include <dirent.h>
 
 #include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 static char folder[64];
 static bool links_forbidden, name_is_snatched;

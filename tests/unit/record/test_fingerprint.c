@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "harness/record/fingerprint.h"
+#include "harness/record/run_id.h"
 
 static const k3_machine_t machine = {
     .cpu_model = "Example CPU @ 2 GHz", .cores = 16, .numa_nodes = 2, .nodes = 1, .ranks = 8};
