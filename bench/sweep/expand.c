@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/plan/effect.h"
 #include "bench/sweep/variants_internal.h"
 #include "harness/base/inifile.h"
 #include "harness/base/memory.h"
@@ -63,38 +62,6 @@ static k3_status_t check_marks(const expansion_t *x, k3_error_t *err)
         }
     }
     return K3_OK;
-}
-
-/* In the file or behind it. What the command line says once for all files goes over what one of them says. */
-static bool is_given(const k3_options_t *options, const char *name)
-{
-    bool limit = strcmp(name, "ci-target") == 0 || strcmp(name, "max-seconds") == 0;
-
-    switch (k3_options_origin(options, name)) {
-    case K3_ORIGIN_COMMAND_LINE:
-        return true;
-    case K3_ORIGIN_FILE:
-        return !limit || k3_options_origin(options, "iters") != K3_ORIGIN_COMMAND_LINE;
-    default:
-        return false;
-    }
-}
-
-void k3_values_act(expansion_t *x, const candidate_t *c)
-{
-    for (size_t i = 0; i < x->source->table.count; i++) {
-        const char *name = def_of(x, i)->name;
-        k3_error_t  why = K3_ERROR_INIT;
-
-        if (!is_of_run(x, i) || !is_given(x->options, name)) {
-            continue;
-        }
-        if (!k3_effect_none(c->options, name, &c->requests, &why)) {
-            (void)json_object_set_new(x->idle, name, json_true());
-        } else if (json_object_get(x->idle, name) == NULL) {
-            (void)json_object_set_new(x->idle, name, json_string(why.text));
-        }
-    }
 }
 
 /* As `run` refuses it on its command line; what stands before the sections may be for some of them. */
