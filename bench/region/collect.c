@@ -488,6 +488,7 @@ k3_status_t k3_collect(const k3_region_t *region, double *const *local,
 {
     k3_qps_t *qps = region->ops->qps(region->engine);
 
+    out->share_cores = region->world->oversubscribed;
     collect_setup(region, qps, out);
     if (collect_phases(region, local, out, err) != K3_OK ||
         (overlap != NULL &&

@@ -120,6 +120,7 @@ typedef struct k3_measurement {
     k3_phase_result_t phase[K3_PHASE_COUNT];
     k3_check_t        check; /* of all ranks */
     bool              checked;
+    bool              share_cores;  /* more ranks than cores on some node */
     bool              has_lanes;    /* the engine has queue pairs */
     bool              accounted;    /* ... and their accounts were on */
     bool              matches_plan; /* measured == planned on every lane of every rank */

@@ -340,9 +340,9 @@ static void set_links(json_t *o, const k3_cell_t *cell, const k3_measurement_t *
     }
 }
 
-static void set_pattern(json_t *o, const k3_cell_t *cell)
+static void set_pattern(json_t *o, const k3_cell_t *cell, const k3_measurement_t *m)
 {
-    json_t *pattern = k3_pattern_of(o, cell->node_of);
+    json_t *pattern = k3_pattern_of(o, cell->node_of, m->share_cores);
 
     json_object_set_new(o, "pattern", pattern != NULL ? pattern : json_null());
 }
@@ -382,7 +382,7 @@ void k3_record_measured(json_t *o, const k3_cell_t *cell, const k3_work_t *work,
         k3_set_null(o, "waits", "this engine waits for no signal of a single source");
     }
     set_links(o, cell, m);
-    set_pattern(o, cell);
+    set_pattern(o, cell, m);
     json_object_set_new(o, "setup", record_setup(m));
     json_object_set_new(json_object_get(o, "memory"), "allocated_bytes", count(m->allocated_bytes));
     if (cell->on_device) {

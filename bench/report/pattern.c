@@ -122,12 +122,14 @@ static void look_at_phase(k3_pattern_view_t *v, const char *phase, k3_finding_t 
     }
 }
 
-json_t *k3_pattern_of(const json_t *cell, const int *nodes)
+json_t *k3_pattern_of(const json_t *cell, const int *nodes, bool share_cores)
 {
     const json_t     *layout = json_object_get(cell, "layout");
     k3_finding_t      best = {0};
     k3_error_t        err = K3_ERROR_INIT;
-    k3_pattern_view_t v = {.cell = cell, .nodes = nodes};
+    k3_pattern_view_t v = {.cell = cell,
+                           .nodes = nodes,
+                           .share = share_cores ? K3_PATTERN_SHARE_CORE : K3_PATTERN_SHARE};
     json_int_t        ranks = json_integer_value(json_object_get(layout, "tp"));
     json_t           *result = NULL;
 

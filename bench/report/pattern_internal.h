@@ -6,8 +6,10 @@
 
 #include "bench/report/fields.h"
 
-/* A finding must explain this share of its phase, and stand out from the spread of the others. */
+/* A finding must explain this share of its phase, and stand out from the spread of the others. Ranks that share a
+ * core are let in one after the other, in an order that a launch may keep: there lateness must be larger. */
 #define K3_PATTERN_SHARE      0.2
+#define K3_PATTERN_SHARE_CORE 0.5
 #define K3_PATTERN_RATIO      3.0
 #define K3_PATTERN_DEVIATIONS 6.0
 
@@ -26,6 +28,7 @@ typedef struct k3_pattern_view {
     const int    *nodes; /* of each rank; NULL: not known */
     const char   *phase;
     double        phase_us;
+    double        share; /* of the phase, for lateness */
     int           ranks;
     double       *wait;    /* [dst][src] mean us; NaN: unknown */
     double       *scratch; /* [ranks] */

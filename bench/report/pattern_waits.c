@@ -64,7 +64,7 @@ static bool stands_out(const k3_pattern_view_t *v, int at, double *excess)
 
     center = middle_of_others(v->effect, v->ranks, at, v->scratch, &deviation);
     *excess = v->effect[at] - center;
-    return isfinite(*excess) && *excess >= K3_PATTERN_SHARE * v->phase_us &&
+    return isfinite(*excess) && *excess >= v->share * v->phase_us &&
            *excess >= K3_PATTERN_DEVIATIONS * deviation;
 }
 
@@ -92,7 +92,7 @@ static bool node_is_late(const k3_pattern_view_t *v, int node, double *excess)
         }
     }
     *excess = inside > 1 && outside > 1 ? in / inside - out / outside : 0.0;
-    return *excess >= K3_PATTERN_SHARE * v->phase_us && least - most >= 0.5 * *excess;
+    return *excess >= v->share * v->phase_us && least - most >= 0.5 * *excess;
 }
 
 static bool find_node(k3_pattern_view_t *v, k3_finding_t *best)

@@ -76,7 +76,7 @@ static json_t *cell_with(const plant_t *p, uint64_t seed)
 static void expect_pattern(const plant_t *p, const char *name, const char *member, int culprit)
 {
     for (uint64_t seed = 1; seed <= TIMES; seed++) {
-        json_t *cell = cell_with(p, seed), *found = k3_pattern_of(cell, two_nodes);
+        json_t *cell = cell_with(p, seed), *found = k3_pattern_of(cell, two_nodes, false);
 
         if (strcmp(text_at(found, "name"), name) != 0) {
             fail_msg("seed %d: %s", (int)seed, text_at(found, "text"));
@@ -104,6 +104,29 @@ static void test_late_rank(void **state)
     p.late_rank = 3;
     p.late_us = 120.0;
     expect_pattern(&p, "late rank", "rank", 3);
+}
+
+/* Ranks of a core are let in one after the other: what would be lateness elsewhere is no finding there. */
+static void test_late_rank_of_a_shared_core(void **state)
+{
+    static const struct {
+        double      late_us;
+        const char *name;
+    } cases[] = {{120.0, "none"}, {240.0, "late rank"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        plant_t p = nothing;
+        json_t *cell, *found;
+
+        p.late_rank = 3;
+        p.late_us = cases[i].late_us;
+        cell = cell_with(&p, 1);
+        found = k3_pattern_of(cell, two_nodes, true);
+        assert_string_equal(text_at(found, "name"), cases[i].name);
+        json_decref(found);
+        json_decref(cell);
+    }
 }
 
 static void test_slow_node(void **state)
@@ -149,7 +172,7 @@ static void test_slow_lane(void **state)
     p.slow_qp = 2;
     p.lane_factor = 60.0;
     for (uint64_t seed = 1; seed <= TIMES; seed++) {
-        json_t *cell = cell_with(&p, seed), *found = k3_pattern_of(cell, two_nodes);
+        json_t *cell = cell_with(&p, seed), *found = k3_pattern_of(cell, two_nodes, false);
         json_t *lane = at(found, "lane");
 
         assert_string_equal(text_at(found, "name"), "slow lane");
@@ -180,7 +203,7 @@ static void expect_between_two(double first_us, double second_us, const char *na
     json_t *cell =
         json_pack("{s:{s:i}, s:[{s:s, s:f}], s:{s:o, s:o}}", "layout", "tp", 2, "phases", "name",
                   "dispatch", "median", 300.0, "waits", "columns", wait_columns(), "rows", rows);
-    json_t *found = k3_pattern_of(cell, NULL);
+    json_t *found = k3_pattern_of(cell, NULL, false);
 
     assert_string_equal(text_at(found, "name"), name);
     json_decref(found);
@@ -210,7 +233,7 @@ static void test_absent(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
         cell = parse_json(cells[i]);
-        assert_null(k3_pattern_of(cell, NULL));
+        assert_null(k3_pattern_of(cell, NULL, false));
         json_decref(cell);
     }
     cell = parse_json(
@@ -220,7 +243,7 @@ static void test_absent(void **state)
         "\"rows\": [[\"dispatch\", 7, -1, 3.0, 1.0, 4], 5, [null]]},"
         "\"qps\": {\"columns\": [\"phase\", \"src\", \"dst\"], \"rows\": [[\"dispatch\", 9, 9], "
         "{}]}}");
-    found = k3_pattern_of(cell, NULL);
+    found = k3_pattern_of(cell, NULL, false);
     assert_string_equal(text_at(found, "name"), "none");
     json_decref(found);
     json_decref(cell);
@@ -231,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_late_rank),
+        cmocka_unit_test(test_late_rank_of_a_shared_core),
         cmocka_unit_test(test_slow_node),
         cmocka_unit_test(test_slow_link),
         cmocka_unit_test(test_slow_receiver),
