@@ -63,13 +63,13 @@ static void make_partial(ranks_engine_t *e, const ranks_row_t *row, uint8_t *out
 }
 
 /* Where the sum of a row leaves from. Stores are done when they are posted, so one record serves where all
- * peers are mapped and nothing reads it later. */
+ * peers are mapped and nothing reads it later; on a device each has its own. */
 static uint8_t *back_at(const ranks_engine_t *e, const ranks_row_t *row)
 {
     const k3_ranks_t *g = &e->g;
 
     if (e->own_back != NULL) {
-        return e->own_back;
+        return e->own_back + (k3_ranks_on_device(e) ? (uint64_t)(row - e->row) * g->result : 0);
     }
     return e->back + (e->env.cell->profile->slots == K3_SLOTS_COMPACT
                           ? row->slot
@@ -239,6 +239,30 @@ static k3_status_t wait_for_results(ranks_engine_t *e, k3_error_t *err)
 
 /* --- the origin's side ----------------------------------------------------------------------- */
 
+/* The sum that a rank made of own row i is read from there. */
+static void pull(ranks_engine_t *e, const ranks_target_t *t, uint8_t *to)
+{
+    const k3_ranks_t *g = &e->g;
+
+    k3_qps_get(e->qps, (int)t->rank, 0, to, g->back_send + (e->base[t->rank] + t->slot) * g->result,
+               g->result, g->result_payload);
+}
+
+/* On a device a rank's memory is not mapped for its peers: all reads are posted together and waited for, in front
+ * of the sums. */
+static void pull_all(ranks_engine_t *e, uint64_t rows, k3_error_t *err)
+{
+    const k3_ranks_t *g = &e->g;
+
+    for (uint64_t i = 0; i < rows; i++) {
+        for (uint32_t j = 0; j < e->targets[i]; j++) {
+            pull(e, &e->target[i * g->copies + j], e->pulled + (i * g->copies + j) * g->result);
+        }
+    }
+    e->env.compute->ops->copies_done(e->env.compute);
+    k3_qps_land(e->qps, err);
+}
+
 static void decode_result(ranks_engine_t *e, const uint8_t *result, uint16_t *out)
 {
     k3_format_t format = e->env.cell->combine_format;
@@ -258,11 +282,11 @@ static const uint16_t *result_of(ranks_engine_t *e, uint64_t i, uint32_t j)
     const ranks_target_t *t = &e->target[i * g->copies + j];
     const uint8_t        *result;
 
-    if (g->back == K3_BACK_PULLED) {
+    if (g->back == K3_BACK_PULLED && k3_ranks_on_device(e)) {
+        result = e->pulled + (i * g->copies + j) * g->result;
+    } else if (g->back == K3_BACK_PULLED) {
         result = e->pulled + j * g->result;
-        k3_qps_get(e->qps, (int)t->rank, 0, e->pulled + j * g->result,
-                   g->back_send + (e->base[t->rank] + t->slot) * g->result, g->result,
-                   g->result_payload);
+        pull(e, t, e->pulled + j * g->result);
     } else {
         result = e->block + g->back_recv[e->set] +
                  k3_ranks_back_at(g, t->rank, t->k, i, t->slot) * g->result;
@@ -334,8 +358,9 @@ k3_status_t k3_ranks_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
-    if (err->status == K3_OK) {
-        wait_for_results(e, err);
+    if (err->status == K3_OK && wait_for_results(e, err) == K3_OK && k3_ranks_on_device(e) &&
+        e->g.back == K3_BACK_PULLED) {
+        pull_all(e, rows->count, err);
     }
     k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);

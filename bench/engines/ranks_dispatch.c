@@ -68,27 +68,6 @@ static k3_status_t read_counts(ranks_engine_t *e, k3_error_t *err)
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* In a compact range one atomic for each peer reserves the place of all rows that go there; it carries no
- * row and is not booked. */
-static k3_status_t reserve(ranks_engine_t *e, k3_error_t *err)
-{
-    const k3_ranks_t *g = &e->g;
-
-    for (uint32_t step = 0; step < g->ranks; step++) {
-        uint32_t peer = (e->rank + step) % g->ranks;
-        uint8_t *base = k3_qps_mapped(e->qps, (int)peer);
-
-        e->base[peer] = __atomic_fetch_add((uint64_t *)(void *)(base + g->reserve), e->next[peer],
-                                           __ATOMIC_RELAXED);
-        if (e->base[peer] > g->ranks * g->m - e->next[peer]) {
-            return k3_fail(err, K3_ERR_CHECK, "rank %u: place %llu is outside its %llu rows", peer,
-                           (unsigned long long)e->base[peer],
-                           (unsigned long long)(g->ranks * g->m));
-        }
-    }
-    return K3_OK;
-}
-
 static void send_rows(ranks_engine_t *e, const k3_rows_t *rows)
 {
     const k3_ranks_t *g = &e->g;
@@ -218,7 +197,7 @@ static k3_status_t send(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *er
 {
     const k3_profile_t *p = e->env.cell->profile;
 
-    if (p->slots == K3_SLOTS_COMPACT && reserve(e, err) != K3_OK) {
+    if (p->slots == K3_SLOTS_COMPACT && k3_ranks_reserve(e, err) != K3_OK) {
         return err->status;
     }
     if (e->packs && k3_ranks_on_device(e) && pack_on_device(e, err) != K3_OK) {

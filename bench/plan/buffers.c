@@ -182,7 +182,8 @@ static void plan_rails(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 }
 
 /* Beside the block: rows before they leave where no lane needs them registered, the experts' results where
- * the rank adds them up, and the copies that free a buffer for the way back. */
+ * the rank adds them up, and the copies that free a buffer for the way back; on a device the results that are
+ * read, or that leave, where there is no area for them. */
 static void plan_ranks(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     const k3_profile_t *p = cell->profile;
@@ -194,6 +195,12 @@ static void plan_ranks(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     m->block = g.bytes;
     if (g.send == K3_NO_AREA) {
         m->engine += k3_mul(rows, g.record);
+    }
+    if (cell->on_device && g.back == K3_BACK_PULLED) { /* else one row's at a time */
+        m->engine = k3_add(m->engine, k3_mul(k3_mul(rows, g.copies), g.result));
+    }
+    if (cell->on_device && g.back_send == K3_NO_AREA) {
+        m->engine = k3_add(m->engine, k3_mul(arriving, g.result));
     }
     if (p->slots == K3_SLOTS_SPLIT) {
         m->engine = k3_add(m->engine, k3_mul(arriving, g.record));
