@@ -149,9 +149,6 @@ static const char *slab_refuses_device(const k3_cell_t *cell)
     if (k3_profile_combine_stride(cell->profile, cell->combine_format, width, topk) % 16 != 0) {
         return "its results are no multiples of 16 bytes (L a multiple of 512)";
     }
-    if (cell->component == K3_COMPONENT_CONTROL) {
-        return "its control stores to rows with the processor";
-    }
     return NULL;
 }
 
