@@ -25,12 +25,12 @@
 static void ranks_destroy(void *engine)
 {
     ranks_engine_t *e = engine;
-    void *owned[] = {e->leaves,    e->target,    e->targets, e->next,    e->expert_rows, e->base,
-                     e->counts,    e->row,       e->pair,    e->begin,   e->fill,        e->values,
-                     e->scales,    e->out,       e->partial, e->decoded, e->part,        e->parts,
-                     e->weights,   e->announced, e->kept,    e->seen,    e->meta,        e->meta_at,
-                     e->meta_from, e->sums};
-    void *computed[] = {e->own_results, e->own_send, e->own_back, e->pulled};
+    void *owned[] = {e->leaves,    e->target, e->targets, e->next,  e->expert_rows, e->base,
+                     e->counts,    e->row,    e->pair,    e->begin, e->fill,        e->values,
+                     e->scales,    e->out,    e->partial, e->part,  e->parts,       e->weights,
+                     e->announced, e->kept,   e->seen,    e->meta,  e->meta_at,     e->meta_from,
+                     e->sums,      e->coded};
+    void *computed[] = {e->own_results, e->own_send, e->own_back, e->pulled, e->plain};
 
     k3_packed_destroy(e);
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
@@ -113,6 +113,22 @@ static uint64_t parts_at_once(const ranks_engine_t *e)
     return own > here ? own : here;
 }
 
+static k3_status_t alloc_coded(ranks_engine_t *e, k3_error_t *err)
+{
+    uint64_t first, rows, results;
+
+    if (!k3_ranks_on_device(e) || e->env.cell->combine_format == K3_FORMAT_BF16) {
+        return K3_OK;
+    }
+    k3_cell_dispatched(e->env.cell, e->rank, &first, &rows);
+    results = k3_mul(rows, e->g.copies);
+    results = results > e->cap ? results : e->cap;
+    return k3_alloc("results", results, sizeof(void *), &e->coded, err) == K3_OK
+               ? k3_compute_alloc(e->env.compute, "results as bf16", results,
+                                  (uint64_t)e->g.width * sizeof(uint16_t), false, &e->plain, err)
+               : err->status;
+}
+
 static k3_status_t alloc_meta(ranks_engine_t *e, k3_error_t *err)
 {
     uint64_t first, rows;
@@ -161,7 +177,6 @@ static k3_status_t alloc_back(ranks_engine_t *e, k3_error_t *err)
         words = g->words[i].count > words ? g->words[i].count : words;
     }
     if (k3_alloc("partial sum", g->width, sizeof(uint16_t), &e->partial, err) != K3_OK ||
-        k3_alloc("decoded row", g->width, sizeof(float), &e->decoded, err) != K3_OK ||
         k3_alloc("decoded rows", copies * g->width, sizeof(uint16_t), &e->part, err) != K3_OK ||
         k3_alloc("parts", parts, sizeof(void *), &e->parts, err) != K3_OK ||
         k3_alloc("weights of parts", parts, sizeof(float), &e->weights, err) != K3_OK ||
@@ -180,7 +195,10 @@ static k3_status_t alloc_tables(ranks_engine_t *e, k3_error_t *err)
     if (alloc_origin(e, err) != K3_OK || alloc_experts(e, err) != K3_OK) {
         return err->status;
     }
-    return alloc_back(e, err) == K3_OK ? alloc_meta(e, err) : err->status;
+    if (alloc_back(e, err) != K3_OK || alloc_coded(e, err) != K3_OK) {
+        return err->status;
+    }
+    return alloc_meta(e, err);
 }
 
 static void place_areas(ranks_engine_t *e)

@@ -72,13 +72,15 @@ typedef struct ranks_engine {
     uint8_t
         *own_back; /* memory of the compute, as what is pulled; on a device one for each row here */
     uint16_t *partial; /* [W] */
-    float    *decoded; /* [W] */
     uint8_t  *pulled;  /* [copies] results; on a device of all rows */
     uint16_t *part;    /* [copies][W] */
     /* Of one row; on a device of all rows, either way. */
     const uint16_t **parts;   /* [K] */
     float           *weights; /* [K] */
     uint16_t       **sums;    /* on a device: [cap] where sums go */
+    /* On a device, of results that are not bf16: [rows here, or results that come back]. */
+    uint16_t *plain; /* [W] each */
+    uint8_t **coded; /* where they lie */
 
     struct packed_rows *packed; /* slots split: ranks_packed.c */
 
