@@ -155,5 +155,8 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
             k3_signal_clear32(words + i * e->slab.signal_bytes);
         }
     }
-    return err->status == K3_OK ? c->ops->finish(c, err) : err->status;
+    if (err->status == K3_OK) {
+        c->ops->finish(c, err);
+    }
+    return k3_engine_finish_span(e->qps, e->soft, err); /* the caller's barrier is one of MPI */
 }
