@@ -5,7 +5,7 @@
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 
-limit=200
+limit=500
 small=(--device emulated --share-device on --tokens 3 --check every --iters 1)
 model=(--model "tiny:E=8,K=2,H=128,L=512,I=64,S=64")
 apart=nccl_ep,pplx_garden,mori:asyncll,deepep_v2:direct # one hop, a copy for each rank or expert
@@ -45,7 +45,7 @@ launch 2 run "${small[@]}" "${model[@]}" --backend megamoe,flashinfer_megamoe,as
 expect_rc 0
 expect some.json '.cells[] | if name == "null" then good else .status == "unsupported"
     and (.reason | test("one kernel brings rows in, computes and sends results: .* \\(--device cpu\\)")) end'
-single run "${small[@]}" "${model[@]}" --backend deepep:ll --combine-dtype logfmt10
+single run "${small[@]}" "${model[@]}" --max-tokens 4 --backend deepep:ll --combine-dtype logfmt10
 expect_refused 2 'no kernel of a device knows its format of results \(--combine-dtype bf16\)'
 single run "${small[@]}" --model "tiny:E=8,K=2,H=128,L=256,I=64,S=64" --backend mori:asyncll --combine-dtype fp8
 expect_refused 2 'its results are no multiples of 16 bytes \(K a multiple of 2; fp8: L a multiple of 512\)'
