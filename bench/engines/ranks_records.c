@@ -241,9 +241,13 @@ static k3_status_t fetch_meta(ranks_engine_t *e, uint8_t *recv, k3_error_t *err)
 static const uint8_t *meta_of(const ranks_engine_t *e, const uint8_t *record, uint32_t source,
                               uint32_t slot)
 {
-    uint64_t i = source < e->g.ranks ? e->meta_from[source] + slot : e->rows_here;
+    uint64_t i;
 
-    return k3_ranks_on_device(e) ? e->meta + i * e->g.meta_bytes : record + e->g.meta_at;
+    if (!k3_ranks_on_device(e)) {
+        return record + e->g.meta_at;
+    }
+    i = source < e->g.ranks ? e->meta_from[source] + slot : e->rows_here;
+    return e->meta + i * e->g.meta_bytes;
 }
 
 static k3_status_t take_row(ranks_engine_t *e, const uint8_t *record, uint32_t source,
