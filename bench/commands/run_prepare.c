@@ -73,10 +73,6 @@ static k3_status_t parse_dump(k3_run_t *run, k3_error_t *err)
     if (dump == NULL) {
         return K3_OK;
     }
-    if (run->device.accelerator != NULL) {
-        return k3_fail(err, K3_ERR_USAGE, "dump: rows of a device are not dumped (--device %s)",
-                       K3_DEVICE_CPU);
-    }
     if (run->requests.count > 1) {
         return k3_fail(err, K3_ERR_USAGE, "dump: %zu cells, a dump is of one", run->requests.count);
     }

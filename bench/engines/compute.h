@@ -80,6 +80,12 @@ typedef struct k3_compute_ops {
     /* The same, each row to where it is asked for; weights are the host's, NULL: all 1. */
     void (*combine_to)(k3_compute_t *c, const uint16_t *const *parts, const float *weights,
                        uint64_t rows, uint32_t k, uint32_t width, uint16_t *const *out);
+    /* n rows of `width` values to results, each a row's values with its scales behind them, and from there
+     * (rounded once). `rows` lie one behind the other; results begin at multiples of 16 bytes. */
+    void (*encode_to)(k3_compute_t *c, k3_format_t format, const uint16_t *rows, uint64_t n,
+                      uint32_t width, uint8_t *const *results);
+    void (*decode_from)(k3_compute_t *c, k3_format_t format, const uint8_t *const *results,
+                        uint64_t n, uint32_t width, uint16_t *rows);
     void (*zero)(k3_compute_t *c, void *to, uint64_t bytes);
     /* Within the memory of the compute. Those of a device are started together by copies_done. */
     void (*copy)(k3_compute_t *c, void *to, const void *from, uint64_t bytes);
@@ -160,7 +166,7 @@ void k3_compute_send(k3_compute_t *c, void *to, const void *host, uint64_t bytes
 
 extern const k3_compute_ops_t k3_compute_cpu, k3_compute_device;
 
-/* compute_device.c */
+/* compute_tables.c */
 k3_status_t k3_on_device_create(const k3_compute_config_t *config, k3_compute_t *compute,
                                 k3_error_t *err);
 void        k3_on_device_destroy(k3_compute_t *compute);

@@ -42,10 +42,33 @@ static void zero(k3_compute_t *c, void *to, uint64_t bytes)
     memset(to, 0, bytes);
 }
 
+static void encode_to(k3_compute_t *c, k3_format_t format, const uint16_t *rows, uint64_t n,
+                      uint32_t width, uint8_t *const *results)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        c->kernels->encode(format, rows + i * width, width, results[i],
+                           results[i] + k3_format_value_bytes(format, width));
+    }
+}
+
+static void decode_from(k3_compute_t *c, k3_format_t format, const uint8_t *const *results,
+                        uint64_t n, uint32_t width, uint16_t *rows)
+{
+    float *row = c->work; /* of the experts, which are over: one row at least */
+
+    for (uint64_t i = 0; i < n; i++) {
+        c->kernels->decode(format, results[i], results[i] + k3_format_value_bytes(format, width),
+                           width, row);
+        for (uint32_t j = 0; j < width; j++) {
+            rows[i * width + j] = k3_f32_to_bf16(row[j]);
+        }
+    }
+}
+
 static void copy(k3_compute_t *c, void *to, const void *from, uint64_t bytes)
 {
     (void)c;
-    memcpy(to, from, bytes);
+    memmove(to, from, bytes); /* rows may be cut in place */
 }
 
 static void nothing(k3_compute_t *c)
@@ -173,6 +196,8 @@ const k3_compute_ops_t k3_compute_cpu = {
     .encode = encode,
     .combine = combine,
     .combine_to = combine_to,
+    .encode_to = encode_to,
+    .decode_from = decode_from,
     .zero = zero,
     .copy = copy,
     .copies_done = nothing,

@@ -156,6 +156,24 @@ static k3_status_t make_drafts(k3_compute_t *c, const k3_cell_t *cell, uint32_t 
     return err->status;
 }
 
+static k3_status_t make_results(k3_compute_t *c, const k3_cell_t *cell, k3_error_t *err)
+{
+    uint64_t row = k3_format_row_bytes(cell->combine_format, cell->model.latent);
+    void    *at;
+
+    if (cell->combine_format == K3_FORMAT_BF16) {
+        return K3_OK;
+    }
+    if (k3_device_alloc(c->device, "results as they leave", k3_mul(K3_RESULTS_AT_ONCE, row), false,
+                        &at, err) == K3_OK) {
+        c->on->results = at;
+        make_table(c, "results", K3_RESULTS_AT_ONCE, sizeof(void *), &c->on->result_values, err);
+        make_table(c, "scales of results", K3_RESULTS_AT_ONCE, sizeof(void *),
+                   &c->on->result_scales, err);
+    }
+    return err->status;
+}
+
 k3_status_t k3_on_device_create(const k3_compute_config_t *config, k3_compute_t *c, k3_error_t *err)
 {
     const k3_cell_t *cell = config->cell;
@@ -184,9 +202,10 @@ k3_status_t k3_on_device_create(const k3_compute_config_t *config, k3_compute_t 
         make_table(c, "ids asked for", selections, sizeof(int32_t), &c->on->wanted, err) != K3_OK) {
         return err->status;
     }
-    return make_experts(c, cell, config->rank, err) == K3_OK
-               ? make_drafts(c, cell, config->rank, err)
-               : err->status;
+    if (make_results(c, cell, err) != K3_OK || make_experts(c, cell, config->rank, err) != K3_OK) {
+        return err->status;
+    }
+    return make_drafts(c, cell, config->rank, err);
 }
 
 static void drop_table(k3_compute_t *c, k3_table_t *table)
@@ -198,13 +217,13 @@ static void drop_table(k3_compute_t *c, k3_table_t *table)
 void k3_on_device_destroy(k3_compute_t *c)
 {
     k3_on_device_t *on = c->on;
-    k3_table_t     *tables[] = {&on->parts,         &on->part_weights,    &on->part_rows,
-                                &on->copies,        &on->small,           &on->ids,
-                                &on->wanted,        &on->values,          &on->scales,
-                                &on->out,           &on->row_weights,     &on->row_factors,
-                                &on->tasks,         &on->plain_rows,      &on->activated_rows,
-                                &on->input.values,  &on->input.scales,    &on->middle.values,
-                                &on->middle.scales, &on->gathered.values, &on->gathered.scales};
+    k3_table_t     *tables[] = {
+            &on->parts,           &on->part_weights,  &on->part_rows,      &on->copies,
+            &on->small,           &on->ids,           &on->wanted,         &on->values,
+            &on->scales,          &on->out,           &on->row_weights,    &on->row_factors,
+            &on->tasks,           &on->plain_rows,    &on->activated_rows, &on->input.values,
+            &on->input.scales,    &on->middle.values, &on->middle.scales,  &on->gathered.values,
+            &on->gathered.scales, &on->result_values, &on->result_scales};
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         drop_table(c, tables[i]);
@@ -215,6 +234,7 @@ void k3_on_device_destroy(k3_compute_t *c)
     k3_device_free(c->device, on->middle.bytes);
     k3_device_free(c->device, on->gathered.bytes);
     k3_device_free(c->device, on->drafts);
+    k3_device_free(c->device, on->results);
     k3_free(on);
     c->on = NULL;
 }

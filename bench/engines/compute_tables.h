@@ -41,6 +41,9 @@ typedef struct k3_on_device {
     uint8_t        *drafts;
     k3_coded_rows_t gathered;
     bool            scattered; /* some row of the experts lies elsewhere */
+    /* Of results that are not bf16, K3_RESULTS_AT_ONCE: as they leave, and where they arrived. */
+    uint8_t   *results;
+    k3_table_t result_values, result_scales;
 } k3_on_device_t;
 
 /* The host's entries, when nothing that was started reads them any more. */

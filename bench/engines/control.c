@@ -22,24 +22,26 @@ typedef struct lane {
     unsigned qp;
     uint64_t messages, signals, bytes; /* of one message */
     bool     tells; /* in order: one add more, as no signal of the stage goes there */
+    bool     words; /* counts, which the host posts and reads */
 } lane_t;
 
 struct k3_control {
-    const k3_world_t   *world;
-    const k3_cell_t    *cell;
-    const k3_kernels_t *kernels;
-    k3_qps_t           *qps;
-    lane_t             *lanes; /* by stage */
-    uint64_t            first[STAGES + 1], count, capacity;
-    uint32_t           *due;      /* [STAGES][R] signals from each rank */
-    uint32_t           *silent;   /* [STAGES][R] messages from each rank to this one */
-    uint8_t            *told;     /* [R] this rank's signals of the present stage, at set-up */
-    uint32_t           *expected; /* [R] so far */
-    uint64_t           *arrives;  /* [R] bytes of rows that each source brings at last */
-    uint8_t  *formatted, *packed, *copies; /* what the protocol's own copies read and write */
-    uint64_t  area;                        /* bytes that one rank sends to one other, at most */
-    uint64_t *sent;                        /* [R] bytes to each peer so far */
-    unsigned  width;                       /* of a signal */
+    const k3_world_t *world;
+    const k3_cell_t  *cell;
+    k3_compute_t     *compute;
+    k3_qps_t         *qps;
+    lane_t           *lanes; /* by stage */
+    uint64_t          first[STAGES + 1], count, capacity;
+    uint32_t         *due;      /* [STAGES][R] signals from each rank */
+    uint32_t         *silent;   /* [STAGES][R] messages from each rank to this one */
+    uint8_t          *told;     /* [R] this rank's signals of the present stage, at set-up */
+    uint32_t         *expected; /* [R] so far */
+    uint64_t         *arrives;  /* [R] bytes of rows that each source brings at last */
+    /* What the protocol's own copies read and write: memory of the compute. */
+    uint8_t  *formatted, *packed, *copies;
+    uint64_t  area;  /* bytes that one rank sends to one other, at most */
+    uint64_t *sent;  /* [R] bytes to each peer so far */
+    unsigned  width; /* of a signal */
     bool      soft;
 };
 
@@ -117,7 +119,8 @@ static void add_lane(const k3_flow_t *flow, void *arg)
 {
     const listing_t *listing = arg;
     k3_control_t    *c = listing->c;
-    lane_t           lane = {.peer = (int)flow->dst, .qp = flow->qp};
+    bool             counts = flow->phase == K3_TRAFFIC_NOTIFY;
+    lane_t           lane = {.peer = (int)flow->dst, .qp = flow->qp, .words = counts};
     uint64_t         signals[STAGES], words = k3_mul(flow->signals, c->width);
 
     if (!is_posted(flow) || flow->src != (uint32_t)c->world->rank) {
@@ -188,10 +191,16 @@ static k3_status_t list_lanes(k3_control_t *c, k3_error_t *err)
     return err->status;
 }
 
-/* The block: an area for each source, one to send from, and the words of all sources, for both loops. */
+/* The block: an area for each source, one to send from, and the words of all sources, for both loops. That for
+ * rows on a device has the same areas: counts go from and to those of the host. */
+static uint64_t areas(const k3_control_t *c)
+{
+    return k3_mul(c->area, (uint64_t)c->world->size + 1);
+}
+
 static uint64_t word_at(const k3_control_t *c, int source, bool ordered)
 {
-    return k3_mul(c->area, (uint64_t)c->world->size + 1) +
+    return areas(c) +
            ((uint64_t)source + (ordered ? (uint64_t)c->world->size : 0)) * sizeof(uint64_t);
 }
 
@@ -231,43 +240,65 @@ static bool copies_out(const k3_control_t *c)
     return c->cell->profile->rings != NULL || c->cell->profile->slots == K3_SLOTS_SPLIT;
 }
 
+/* Own rows without their metadata, values and scales where kernels of a device can write them. */
+static k3_encode_rows_t formatted_rows(const k3_control_t *c, uint64_t rows, const uint16_t *latent)
+{
+    enum { UNIT = 16 };
+    k3_format_t format = c->cell->dispatch_format;
+    uint32_t    width = c->cell->model.latent;
+    uint64_t    values = k3_round_up(k3_format_value_bytes(format, width), UNIT);
+
+    return (k3_encode_rows_t){.format = format,
+                              .rows = rows,
+                              .width = width,
+                              .in = latent,
+                              .records = c->formatted,
+                              .stride =
+                                  values + k3_round_up(k3_format_scale_bytes(format, width), UNIT),
+                              .scales_at = values};
+}
+
 static k3_status_t alloc_copies(k3_control_t *c, k3_error_t *err)
 {
     uint64_t first, rows, arrive = 0;
-    uint64_t row = k3_format_row_bytes(c->cell->dispatch_format, c->cell->model.latent);
+    uint64_t row = formatted_rows(c, 0, NULL).stride;
 
     k3_cell_dispatched(c->cell, (uint32_t)c->world->rank, &first, &rows);
     for (int source = 0; copies_out(c) && source < c->world->size; source++) {
         arrive = k3_add(arrive, c->arrives[source]);
     }
-    if (k3_alloc("control", rows, row, &c->formatted, err) == K3_OK &&
-        k3_alloc("control", c->area, 1, &c->packed, err) == K3_OK) {
-        k3_alloc("control", arrive, 1, &c->copies, err);
+    if (k3_compute_alloc(c->compute, "control", rows, row, false, &c->formatted, err) == K3_OK &&
+        k3_compute_alloc(c->compute, "control", c->area, 1, false, &c->packed, err) == K3_OK) {
+        k3_compute_alloc(c->compute, "control", arrive, 1, false, &c->copies, err);
     }
     return err->status;
 }
 
-static void format_rows(k3_control_t *c, const k3_rows_t *rows)
+static k3_status_t format_rows(k3_control_t *c, const k3_rows_t *rows, k3_error_t *err)
 {
-    k3_format_t format = c->cell->dispatch_format;
-    uint32_t    width = c->cell->model.latent;
-    uint64_t    bytes = k3_format_row_bytes(format, width);
+    const k3_encode_rows_t to = formatted_rows(c, rows->count, rows->latent);
 
-    for (uint64_t i = 0; i < rows->count; i++) {
-        c->kernels->encode(format, rows->latent + i * width, width, c->formatted + i * bytes,
-                           c->formatted + i * bytes + k3_format_value_bytes(format, width));
-    }
+    c->compute->ops->encode(c->compute, &to);
+    return c->compute->ops->finish(c->compute, err);
 }
 
-static void copy_out(const k3_control_t *c)
+static k3_status_t copied(k3_control_t *c, k3_error_t *err)
 {
-    const uint8_t *block = k3_qps_memory(c->qps);
+    c->compute->ops->copies_done(c->compute);
+    return c->compute->ops->finish(c->compute, err);
+}
+
+static k3_status_t copy_out(k3_control_t *c, k3_error_t *err)
+{
+    const uint8_t *block = k3_qps_rows(c->qps);
     uint64_t       at = 0;
 
     for (int source = 0; source < c->world->size; source++) {
-        memcpy(c->copies + at, block + (uint64_t)source * c->area, c->arrives[source]);
+        c->compute->ops->copy(c->compute, c->copies + at, block + (uint64_t)source * c->area,
+                              c->arrives[source]);
         at += c->arrives[source];
     }
+    return copied(c, err);
 }
 
 k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control_p, k3_error_t *err)
@@ -280,7 +311,7 @@ k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control
     if (k3_alloc("control", 1, sizeof(*c), &c, err) == K3_OK) {
         c->world = env->world;
         c->cell = env->cell;
-        c->kernels = env->kernels;
+        c->compute = env->compute;
         c->width = env->cell->profile->signal_bytes == 8 ? 8 : 4;
         alloc(c, err);
     }
@@ -290,7 +321,8 @@ k3_status_t k3_control_create(const k3_engine_env_t *env, k3_control_t **control
         alloc_copies(c, err);
     }
     if (k3_world_agree(env->world, err) == K3_OK) {
-        k3_engine_queue_pairs(&plain, word_at(c, env->world->size, true), 0, &c->qps, err);
+        k3_engine_queue_pairs(&plain, word_at(c, env->world->size, true),
+                              c->compute->device != NULL ? areas(c) : 0, &c->qps, err);
     }
     if (err->status != K3_OK) {
         k3_control_destroy(c);
@@ -309,9 +341,9 @@ void k3_control_destroy(k3_control_t *c)
     if (c->qps != NULL) {
         k3_qps_destroy(c->qps);
     }
-    k3_free(c->copies);
-    k3_free(c->packed);
-    k3_free(c->formatted);
+    k3_compute_free(c->compute, c->copies);
+    k3_compute_free(c->compute, c->packed);
+    k3_compute_free(c->compute, c->formatted);
     k3_free(c->arrives);
     k3_free(c->silent);
     k3_free(c->due);
@@ -326,15 +358,19 @@ void k3_control_destroy(k3_control_t *c)
 
 static void post_messages(k3_control_t *c, const lane_t *lane, bool pack)
 {
-    char     *from = (char *)k3_qps_memory(c->qps) + c->area * (uint64_t)c->world->size;
-    uint64_t  to = c->area * (uint64_t)c->world->rank;
+    uint64_t out = c->area * (uint64_t)c->world->size, to = c->area * (uint64_t)c->world->rank;
+    char    *rows = (char *)k3_qps_rows(c->qps) + out, *words = (char *)k3_qps_memory(c->qps) + out;
     uint64_t *at = &c->sent[lane->peer];
 
     for (uint64_t i = 0; i < lane->messages; i++) {
         if (pack) {
-            memcpy(from + *at, c->packed + *at, lane->bytes);
+            memcpy(rows + *at, c->packed + *at, lane->bytes);
         }
-        k3_qps_put(c->qps, lane->peer, lane->qp, from + *at, to + *at, lane->bytes, 0);
+        if (lane->words) {
+            k3_qps_put_words(c->qps, lane->peer, lane->qp, words + *at, to + *at, lane->bytes);
+        } else {
+            k3_qps_put(c->qps, lane->peer, lane->qp, rows + *at, to + *at, lane->bytes, 0);
+        }
         *at += lane->bytes;
     }
 }
@@ -359,8 +395,9 @@ k3_status_t k3_control_bare(k3_control_t *c, k3_error_t *err)
         post_messages(c, &c->lanes[i], false);
         post_signals(c, &c->lanes[i], c->lanes[i].signals, word);
     }
-    if (k3_qps_flush(c->qps, err) == K3_OK) {
-        k3_qps_barrier(c->qps, err);
+    c->compute->ops->copies_done(c->compute); /* to the own rank */
+    if (k3_qps_flush(c->qps, err) == K3_OK && k3_qps_barrier(c->qps, err) == K3_OK) {
+        c->compute->ops->finish(c->compute, err);
     }
     return err->status;
 }
@@ -382,16 +419,37 @@ static k3_status_t wait_stage(k3_control_t *c, stage_t stage, k3_error_t *err)
     return err->status;
 }
 
+/* On a device all that is packed in a stage is copied together, in front of its first post. */
+static k3_status_t pack_stage(k3_control_t *c, stage_t stage, k3_error_t *err)
+{
+    uint8_t *rows = (uint8_t *)k3_qps_rows(c->qps) + c->area * (uint64_t)c->world->size;
+
+    for (uint64_t i = c->first[stage]; i < c->first[stage + 1]; i++) {
+        const lane_t *lane = &c->lanes[i];
+        uint64_t      at = c->sent[lane->peer];
+
+        if (packs(c, lane, stage) && !lane->words) {
+            c->compute->ops->copy(c->compute, rows + at, c->packed + at,
+                                  lane->messages * lane->bytes);
+        }
+    }
+    return copied(c, err);
+}
+
 /* A barrier behind a flush, or flags behind a drain: the signals of a stage follow all its messages. */
 static void post_stage(k3_control_t *c, stage_t stage, bool in_full, k3_error_t *err)
 {
+    bool     together = in_full && c->compute->device != NULL;
     uint64_t word = word_at(c, c->world->rank, true);
     uint64_t first = c->first[stage], end = c->first[stage + 1];
     bool     drains = c->cell->profile->completion == K3_DONE_BARRIER ||
                   c->cell->profile->completion == K3_DONE_DRAIN_FLAG;
 
+    if (together && pack_stage(c, stage, err) != K3_OK) {
+        return;
+    }
     for (uint64_t i = first; i < end; i++) {
-        post_messages(c, &c->lanes[i], in_full && packs(c, &c->lanes[i], stage));
+        post_messages(c, &c->lanes[i], in_full && !together && packs(c, &c->lanes[i], stage));
         if (!drains) {
             post_signals(c, &c->lanes[i], c->lanes[i].signals + c->lanes[i].tells, word);
         }
@@ -402,6 +460,7 @@ static void post_stage(k3_control_t *c, stage_t stage, bool in_full, k3_error_t 
     for (uint64_t i = first; drains && i < end; i++) {
         post_signals(c, &c->lanes[i], c->lanes[i].signals + c->lanes[i].tells, word);
     }
+    c->compute->ops->copies_done(c->compute); /* to the own rank */
 }
 
 static k3_status_t run_stages(k3_control_t *c, bool in_full, k3_error_t *err)
@@ -411,8 +470,11 @@ static k3_status_t run_stages(k3_control_t *c, bool in_full, k3_error_t *err)
         post_stage(c, s, in_full, err);
         wait_stage(c, s, err);
         if (in_full && s == STAGE_ROWS && copies_out(c)) {
-            copy_out(c);
+            copy_out(c, err);
         }
+    }
+    if (err->status == K3_OK) {
+        c->compute->ops->finish(c->compute, err);
     }
     return k3_engine_finish_span(c->qps, c->soft, err);
 }
@@ -424,6 +486,5 @@ k3_status_t k3_control_ordered(k3_control_t *c, k3_error_t *err)
 
 k3_status_t k3_control_floor(k3_control_t *c, const k3_rows_t *rows, k3_error_t *err)
 {
-    format_rows(c, rows);
-    return run_stages(c, true, err);
+    return format_rows(c, rows, err) == K3_OK ? run_stages(c, true, err) : err->status;
 }

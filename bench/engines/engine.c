@@ -2,14 +2,12 @@
 
 const char *k3_engine_refuses_results(const k3_cell_t *cell)
 {
-    if (cell->combine_format != K3_FORMAT_BF16) {
-        return "its results are encoded by the processor (--combine-dtype bf16)";
-    }
     if (k3_profile_combine_record(cell->profile, cell->combine_format, cell->model.latent,
                                   cell->model.topk) %
             16 !=
         0) {
-        return "its results are no multiples of 16 bytes (K a multiple of 2)";
+        return "its results are no multiples of 16 bytes (K a multiple of 2; fp8: L a multiple of "
+               "512)";
     }
     return NULL;
 }

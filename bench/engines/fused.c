@@ -223,6 +223,15 @@ static k3_status_t fused_settle(void *engine, k3_error_t *err)
     return k3_qps_bank_end(((fused_engine_t *)engine)->qps, err);
 }
 
+/* A host between the blocks of rows would measure what these backends do away with. */
+static const char *fused_refuses_device(const k3_cell_t *cell)
+{
+    (void)cell;
+    return "one kernel brings rows in, computes and sends results: with posts of the host between "
+           "its "
+           "blocks it would be another protocol (--device cpu)";
+}
+
 const k3_engine_ops_t k3_engine_fused = {
     .version = K3_ENGINE_VERSION,
     .name = "fused",
@@ -231,4 +240,5 @@ const k3_engine_ops_t k3_engine_fused = {
     .fused = fused_run,
     .settle = fused_settle,
     .qps = fused_qps,
+    .refuses_device = fused_refuses_device,
 };

@@ -116,6 +116,13 @@ typedef struct rails_engine {
     float           *sum_weight;
     uint16_t       **sum_out; /* [K3_RAILS_SUMS] */
     uint32_t         sums;
+    /* ... with results that are not bf16: [K3_CODED_SUMS] */
+    uint8_t **coded;     /* [K] results that are added, in the order of `plain` */
+    uint16_t *plain;     /* [K][W] */
+    uint16_t *plain_sum; /* [W] in front of what is sent */
+    uint8_t **leaves;    /* where that is sent from */
+    uint64_t  coded_count;
+    bool      sums_leave; /* those that are listed, in the format of results */
 
     /* sums in a format other than bf16 */
     uint16_t *decoded; /* [min(K, max(n, N))][W] */
@@ -251,6 +258,10 @@ k3_status_t k3_rails_combine(rails_engine_t *e, const k3_rows_t *rows, uint16_t 
                              k3_error_t *err);
 
 /* --- rails_sums.c ---------------------------------------------------------------------------- */
+
+/* On a device: their tables. */
+k3_status_t k3_rails_sums_create(rails_engine_t *e, k3_error_t *err);
+void        k3_rails_sums_destroy(rails_engine_t *e);
 
 /* On a device the weighted sums of all records are made here, in front of the first that is sent. */
 k3_status_t k3_rails_partials(rails_engine_t *e, k3_error_t *err);

@@ -11,7 +11,6 @@
 k3_status_t k3_rails_meta_create(rails_engine_t *e, k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
-    uint64_t          sums = K3_RAILS_SUMS;
 
     e->meta_bytes = r->record - r->meta_at;
     if (!k3_rails_on_device(e)) {
@@ -21,19 +20,15 @@ k3_status_t k3_rails_meta_create(rails_engine_t *e, k3_error_t *err)
     e->meta_cap = e->meta_cap > r->m ? e->meta_cap : r->m;
     if (k3_alloc("metadata of own rows", r->m, e->meta_bytes, &e->own_meta, err) != K3_OK ||
         k3_alloc("metadata", e->meta_cap, e->meta_bytes, &e->meta, err) != K3_OK ||
-        k3_alloc("places of metadata", e->meta_cap, sizeof(void *), &e->meta_at, err) != K3_OK ||
-        k3_alloc("parts of sums", sums * r->topk, sizeof(void *), &e->sum_part, err) != K3_OK ||
-        k3_alloc("weights of parts", sums * r->topk, sizeof(float), &e->sum_weight, err) != K3_OK) {
+        k3_alloc("places of metadata", e->meta_cap, sizeof(void *), &e->meta_at, err) != K3_OK) {
         return err->status;
     }
-    return k3_alloc("places of sums", sums, sizeof(void *), &e->sum_out, err);
+    return k3_rails_sums_create(e, err);
 }
 
 void k3_rails_meta_destroy(rails_engine_t *e)
 {
-    k3_free(e->sum_out);
-    k3_free(e->sum_weight);
-    k3_free(e->sum_part);
+    k3_rails_sums_destroy(e);
     k3_free(e->meta_at);
     k3_free(e->meta);
     k3_free(e->own_meta);

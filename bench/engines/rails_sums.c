@@ -2,6 +2,57 @@
 #include <string.h>
 
 #include "bench/engines/rails_engine.h"
+#include "bench/plan/device.h"
+#include "harness/base/memory.h"
+
+/* --- set-up ---------------------------------------------------------------------------------- */
+
+static bool is_coded(const rails_engine_t *e)
+{
+    return e->env.cell->combine_format != K3_FORMAT_BF16;
+}
+
+static uint32_t sums_at_once(const rails_engine_t *e)
+{
+    return is_coded(e) ? K3_CODED_SUMS : K3_RAILS_SUMS;
+}
+
+static k3_status_t alloc_coded(rails_engine_t *e, k3_error_t *err)
+{
+    uint64_t row = 2 * (uint64_t)e->env.cell->model.latent, sums = sums_at_once(e);
+
+    if (k3_alloc("results of sums", sums * e->rails.topk, sizeof(void *), &e->coded, err) !=
+            K3_OK ||
+        k3_alloc("sums that leave", sums, sizeof(void *), &e->leaves, err) != K3_OK ||
+        k3_compute_alloc(e->env.compute, "results as bf16", sums * e->rails.topk, row, false,
+                         &e->plain, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_compute_alloc(e->env.compute, "sums as bf16", sums, row, false, &e->plain_sum, err);
+}
+
+k3_status_t k3_rails_sums_create(rails_engine_t *e, k3_error_t *err)
+{
+    uint64_t sums = sums_at_once(e), topk = e->rails.topk;
+
+    if (k3_alloc("parts of sums", sums * topk, sizeof(void *), &e->sum_part, err) != K3_OK ||
+        k3_alloc("weights of parts", sums * topk, sizeof(float), &e->sum_weight, err) != K3_OK ||
+        k3_alloc("places of sums", sums, sizeof(void *), &e->sum_out, err) != K3_OK) {
+        return err->status;
+    }
+    return is_coded(e) ? alloc_coded(e, err) : K3_OK;
+}
+
+void k3_rails_sums_destroy(rails_engine_t *e)
+{
+    k3_compute_free(e->env.compute, e->plain_sum);
+    k3_compute_free(e->env.compute, e->plain);
+    k3_free(e->leaves);
+    k3_free(e->coded);
+    k3_free(e->sum_out);
+    k3_free(e->sum_weight);
+    k3_free(e->sum_part);
+}
 
 static void encode(const rails_engine_t *e, const uint16_t *row, uint8_t *out)
 {
@@ -14,14 +65,33 @@ static void encode(const rails_engine_t *e, const uint16_t *row, uint8_t *out)
 void k3_rails_start_sums(rails_engine_t *e)
 {
     k3_compute_t *c = e->env.compute;
+    k3_format_t   format = e->env.cell->combine_format;
+    uint32_t      width = e->env.cell->model.latent;
 
     c->ops->copies_done(c); /* results of the own rank */
     if (e->sums == 0) {
         return;
     }
-    c->ops->combine_to(c, e->sum_part, e->sum_weight, e->sums, e->rails.topk,
-                       e->env.cell->model.latent, e->sum_out);
+    if (e->coded_count > 0) {
+        c->ops->decode_from(c, format, (const uint8_t *const *)e->coded, e->coded_count, width,
+                            e->plain);
+        e->coded_count = 0;
+    }
+    c->ops->combine_to(c, e->sum_part, e->sum_weight, e->sums, e->rails.topk, width, e->sum_out);
+    if (e->sums_leave) {
+        c->ops->encode_to(c, format, e->plain_sum, e->sums, width, e->leaves);
+    }
     e->sums = 0;
+}
+
+/* In front of the parts of a sum: those that leave in another format than bf16 are not started with others. */
+static void open_sum(rails_engine_t *e, bool leaves)
+{
+    leaves = leaves && is_coded(e);
+    if (e->sums_leave != leaves) {
+        k3_rails_start_sums(e);
+        e->sums_leave = leaves;
+    }
 }
 
 /* weights NULL: all 1. */
@@ -36,8 +106,12 @@ static void list_sum(rails_engine_t *e, const uint16_t *const *parts, const floa
         part[k] = k < count ? parts[k] : NULL;
         weight[k] = k < count && weights != NULL ? weights[k] : 1.0f;
     }
+    if (e->sums_leave) {
+        e->leaves[e->sums] = out;
+        out = e->plain_sum + (size_t)e->sums * e->env.cell->model.latent;
+    }
     e->sum_out[e->sums++] = out;
-    if (e->sums == K3_RAILS_SUMS) {
+    if (e->sums == sums_at_once(e)) {
         k3_rails_start_sums(e);
     }
 }
@@ -65,6 +139,7 @@ static uint32_t list_results(const rails_engine_t *e, uint64_t i, const uint16_t
 
 k3_status_t k3_rails_partials(rails_engine_t *e, k3_error_t *err)
 {
+    open_sum(e, true);
     for (uint64_t i = 0; i < e->got_count[0] && k3_rails_on_device(e); i++) {
         const uint16_t *parts[K3_TOPK_MAX];
         float           weights[K3_TOPK_MAX];
@@ -98,8 +173,12 @@ static const uint16_t *bf16_row(rails_engine_t *e, const uint8_t *result, uint32
     uint32_t  width = e->env.cell->model.latent;
     uint16_t *row = e->decoded + (size_t)i * width;
 
-    if (e->env.cell->combine_format == K3_FORMAT_BF16) {
+    if (!is_coded(e)) {
         return (const uint16_t *)(const void *)result;
+    }
+    if (k3_rails_on_device(e)) { /* together with others */
+        e->coded[e->coded_count] = (uint8_t *)(uintptr_t)result;
+        return e->plain + e->coded_count++ * width;
     }
     e->env.kernels->decode(e->env.cell->combine_format, result, result + e->rails.result_scales_at,
                            width, e->decode_row);
@@ -109,7 +188,7 @@ static const uint16_t *bf16_row(rails_engine_t *e, const uint8_t *result, uint32
     return row;
 }
 
-void k3_rails_sum(rails_engine_t *e, const uint8_t *const *results, uint32_t count, uint16_t *out)
+static void add_up(rails_engine_t *e, const uint8_t *const *results, uint32_t count, uint16_t *out)
 {
     const uint16_t *parts[K3_TOPK_MAX];
 
@@ -123,13 +202,20 @@ void k3_rails_sum(rails_engine_t *e, const uint8_t *const *results, uint32_t cou
     }
 }
 
+void k3_rails_sum(rails_engine_t *e, const uint8_t *const *results, uint32_t count, uint16_t *out)
+{
+    open_sum(e, false);
+    add_up(e, results, count, out);
+}
+
 void k3_rails_sum_to_send(rails_engine_t *e, const uint8_t *const *results, uint32_t count,
                           uint8_t *out)
 {
     if (k3_rails_on_device(e)) {
-        k3_rails_sum(e, results, count, (uint16_t *)(void *)out);
+        open_sum(e, true);
+        add_up(e, results, count, (uint16_t *)(void *)out);
     } else {
-        k3_rails_sum(e, results, count, e->sum_row);
+        add_up(e, results, count, e->sum_row);
         encode(e, e->sum_row, out);
     }
 }

@@ -25,17 +25,20 @@
 static void ranks_destroy(void *engine)
 {
     ranks_engine_t *e = engine;
-    void *owned[] = {e->own_send, e->leaves, e->target,  e->targets,   e->next,      e->expert_rows,
-                     e->base,     e->counts, e->row,     e->pair,      e->begin,     e->fill,
-                     e->values,   e->scales, e->out,     e->own_back,  e->partial,   e->decoded,
-                     e->pulled,   e->part,   e->parts,   e->weights,   e->announced, e->kept,
-                     e->seen,     e->meta,   e->meta_at, e->meta_from, e->sums};
+    void *owned[] = {e->leaves,    e->target, e->targets, e->next,  e->expert_rows, e->base,
+                     e->counts,    e->row,    e->pair,    e->begin, e->fill,        e->values,
+                     e->scales,    e->out,    e->partial, e->part,  e->parts,       e->weights,
+                     e->announced, e->kept,   e->seen,    e->meta,  e->meta_at,     e->meta_from,
+                     e->sums,      e->coded};
+    void *computed[] = {e->own_results, e->own_send, e->own_back, e->pulled, e->plain};
 
     k3_packed_destroy(e);
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
         k3_free(owned[i]);
     }
-    k3_compute_free(e->env.compute, e->own_results);
+    for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]); i++) {
+        k3_compute_free(e->env.compute, computed[i]);
+    }
     if (e->qps != NULL) {
         k3_qps_destroy(e->qps);
     }
@@ -66,7 +69,8 @@ static k3_status_t alloc_origin(ranks_engine_t *e, k3_error_t *err)
     for (uint32_t r = 0; r < g->ranks; r++) {
         e->base[r] = e->rank * g->m;
     }
-    return g->send == K3_NO_AREA ? k3_alloc("rows to send", rows, g->record, &e->own_send, err)
+    return g->send == K3_NO_AREA ? k3_compute_alloc(e->env.compute, "rows to send", rows, g->record,
+                                                    true, &e->own_send, err)
                                  : K3_OK;
 }
 
@@ -110,6 +114,22 @@ static uint64_t parts_at_once(const ranks_engine_t *e)
     return own > here ? own : here;
 }
 
+static k3_status_t alloc_coded(ranks_engine_t *e, k3_error_t *err)
+{
+    uint64_t first, rows, results;
+
+    if (!k3_ranks_on_device(e) || e->env.cell->combine_format == K3_FORMAT_BF16) {
+        return K3_OK;
+    }
+    k3_cell_dispatched(e->env.cell, e->rank, &first, &rows);
+    results = k3_mul(rows, e->g.copies);
+    results = results > e->cap ? results : e->cap;
+    return k3_alloc("results", results, sizeof(void *), &e->coded, err) == K3_OK
+               ? k3_compute_alloc(e->env.compute, "results as bf16", results,
+                                  (uint64_t)e->g.width * sizeof(uint16_t), false, &e->plain, err)
+               : err->status;
+}
+
 static k3_status_t alloc_meta(ranks_engine_t *e, k3_error_t *err)
 {
     uint64_t first, rows;
@@ -129,6 +149,26 @@ static k3_status_t alloc_meta(ranks_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
+/* One record and one row's results at a time; on a device those of all rows. */
+static k3_status_t alloc_results(ranks_engine_t *e, k3_error_t *err)
+{
+    const k3_ranks_t *g = &e->g;
+    k3_compute_t     *c = e->env.compute;
+    bool              together = k3_ranks_on_device(e);
+    uint64_t          first, rows;
+
+    k3_cell_dispatched(e->env.cell, e->rank, &first, &rows);
+    if (g->back == K3_BACK_PULLED &&
+        k3_compute_alloc(c, "rows read", k3_mul(together ? rows : 1, g->copies), g->result, true,
+                         &e->pulled, err) != K3_OK) {
+        return err->status;
+    }
+    return g->back_send == K3_NO_AREA
+               ? k3_compute_alloc(c, "results to send", together ? e->cap : 1, g->result, true,
+                                  &e->own_back, err)
+               : K3_OK;
+}
+
 static k3_status_t alloc_back(ranks_engine_t *e, k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
@@ -138,8 +178,6 @@ static k3_status_t alloc_back(ranks_engine_t *e, k3_error_t *err)
         words = g->words[i].count > words ? g->words[i].count : words;
     }
     if (k3_alloc("partial sum", g->width, sizeof(uint16_t), &e->partial, err) != K3_OK ||
-        k3_alloc("decoded row", g->width, sizeof(float), &e->decoded, err) != K3_OK ||
-        k3_alloc("rows read", copies, g->result, &e->pulled, err) != K3_OK ||
         k3_alloc("decoded rows", copies * g->width, sizeof(uint16_t), &e->part, err) != K3_OK ||
         k3_alloc("parts", parts, sizeof(void *), &e->parts, err) != K3_OK ||
         k3_alloc("weights of parts", parts, sizeof(float), &e->weights, err) != K3_OK ||
@@ -147,8 +185,7 @@ static k3_status_t alloc_back(ranks_engine_t *e, k3_error_t *err)
         k3_alloc("words seen", words, 1, &e->seen, err) != K3_OK) {
         return err->status;
     }
-    return g->back_send == K3_NO_AREA ? k3_alloc("result to send", 1, g->result, &e->own_back, err)
-                                      : K3_OK;
+    return alloc_results(e, err);
 }
 
 static k3_status_t alloc_tables(ranks_engine_t *e, k3_error_t *err)
@@ -159,7 +196,10 @@ static k3_status_t alloc_tables(ranks_engine_t *e, k3_error_t *err)
     if (alloc_origin(e, err) != K3_OK || alloc_experts(e, err) != K3_OK) {
         return err->status;
     }
-    return alloc_back(e, err) == K3_OK ? alloc_meta(e, err) : err->status;
+    if (alloc_back(e, err) != K3_OK || alloc_coded(e, err) != K3_OK) {
+        return err->status;
+    }
+    return alloc_meta(e, err);
 }
 
 static void place_areas(ranks_engine_t *e)

@@ -58,18 +58,17 @@ static void make_partial(ranks_engine_t *e, const ranks_row_t *row, uint8_t *out
         return;
     }
     e->env.kernels->combine(e->parts, e->weights, row->pairs, g->width, e->partial);
-    e->env.kernels->encode(format, e->partial, g->width, out,
-                           out + k3_format_value_bytes(format, g->width));
+    e->env.compute->ops->encode_to(e->env.compute, format, e->partial, 1, g->width, &out);
 }
 
 /* Where the sum of a row leaves from. Stores are done when they are posted, so one record serves where all
- * peers are mapped and nothing reads it later. */
+ * peers are mapped and nothing reads it later; on a device each has its own. */
 static uint8_t *back_at(const ranks_engine_t *e, const ranks_row_t *row)
 {
     const k3_ranks_t *g = &e->g;
 
     if (e->own_back != NULL) {
-        return e->own_back;
+        return e->own_back + (k3_ranks_on_device(e) ? (uint64_t)(row - e->row) * g->result : 0);
     }
     return e->back + (e->env.cell->profile->slots == K3_SLOTS_COMPACT
                           ? row->slot
@@ -81,6 +80,7 @@ static uint8_t *back_at(const ranks_engine_t *e, const ranks_row_t *row)
 static k3_status_t make_partials(ranks_engine_t *e, k3_error_t *err)
 {
     k3_compute_t *c = e->env.compute;
+    k3_format_t   format = e->env.cell->combine_format;
     uint32_t      most = 0;
 
     for (uint64_t i = 0; i < e->rows_here; i++) {
@@ -97,10 +97,17 @@ static k3_status_t make_partials(ranks_engine_t *e, k3_error_t *err)
             e->weights[i * most + j] = there ? e->pair[row->pair + j].weight : 0.0f;
         }
         e->sums[i] = (uint16_t *)(void *)out;
+        if (format != K3_FORMAT_BF16) {
+            e->sums[i] = e->plain + i * e->g.width;
+            e->coded[i] = out;
+        }
         e->meta_at[i] = out + meta_at(e);
         write_meta(e, row, e->meta + i * meta_bytes(e));
     }
     c->ops->combine_to(c, e->parts, e->weights, e->rows_here, most, e->g.width, e->sums);
+    if (format != K3_FORMAT_BF16) {
+        c->ops->encode_to(c, format, e->plain, e->rows_here, e->g.width, e->coded);
+    }
     if (meta_bytes(e) > 0) {
         c->ops->place(c, e->meta_at, e->meta, e->rows_here, meta_bytes(e));
     }
@@ -239,47 +246,85 @@ static k3_status_t wait_for_results(ranks_engine_t *e, k3_error_t *err)
 
 /* --- the origin's side ----------------------------------------------------------------------- */
 
-static void decode_result(ranks_engine_t *e, const uint8_t *result, uint16_t *out)
+/* The sum that a rank made of own row i is read from there. */
+static void pull(ranks_engine_t *e, const ranks_target_t *t, uint8_t *to)
 {
-    k3_format_t format = e->env.cell->combine_format;
-    uint32_t    width = e->g.width;
+    const k3_ranks_t *g = &e->g;
 
-    e->env.kernels->decode(format, result, result + k3_format_value_bytes(format, width), width,
-                           e->decoded);
-    for (uint32_t j = 0; j < width; j++) {
-        out[j] = k3_f32_to_bf16(e->decoded[j]);
+    k3_qps_get(e->qps, (int)t->rank, 0, to, g->back_send + (e->base[t->rank] + t->slot) * g->result,
+               g->result, g->result_payload);
+}
+
+/* On a device a rank's memory is not mapped for its peers: all reads are posted together and waited for, in front
+ * of the sums. */
+static void pull_all(ranks_engine_t *e, uint64_t rows, k3_error_t *err)
+{
+    const k3_ranks_t *g = &e->g;
+
+    for (uint64_t i = 0; i < rows; i++) {
+        for (uint32_t j = 0; j < e->targets[i]; j++) {
+            pull(e, &e->target[i * g->copies + j], e->pulled + (i * g->copies + j) * g->result);
+        }
     }
+    e->env.compute->ops->copies_done(e->env.compute);
+    k3_qps_land(e->qps, err);
 }
 
 /* The sum that one rank made of own row i; j numbers the ranks of the row. */
-static const uint16_t *result_of(ranks_engine_t *e, uint64_t i, uint32_t j)
+static const uint8_t *result_of(ranks_engine_t *e, uint64_t i, uint32_t j)
 {
     const k3_ranks_t     *g = &e->g;
     const ranks_target_t *t = &e->target[i * g->copies + j];
     const uint8_t        *result;
 
-    if (g->back == K3_BACK_PULLED) {
+    if (g->back == K3_BACK_PULLED && k3_ranks_on_device(e)) {
+        result = e->pulled + (i * g->copies + j) * g->result;
+    } else if (g->back == K3_BACK_PULLED) {
         result = e->pulled + j * g->result;
-        k3_qps_get(e->qps, (int)t->rank, 0, e->pulled + j * g->result,
-                   g->back_send + (e->base[t->rank] + t->slot) * g->result, g->result,
-                   g->result_payload);
+        pull(e, t, e->pulled + j * g->result);
     } else {
         result = e->block + g->back_recv[e->set] +
                  k3_ranks_back_at(g, t->rank, t->k, i, t->slot) * g->result;
     }
-    if (e->env.cell->combine_format == K3_FORMAT_BF16) {
-        return (const uint16_t *)(const void *)result;
-    }
-    decode_result(e, result, e->part + (uint64_t)j * g->width);
-    return e->part + (uint64_t)j * g->width;
+    return result;
 }
 
 /* What is added for own row i: `count` parts, NULL behind the last. */
 static void list_ranks(ranks_engine_t *e, uint64_t i, uint32_t count, const uint16_t **parts)
 {
     for (uint32_t j = 0; j < count; j++) {
-        parts[j] = j < e->targets[i] ? result_of(e, i, j) : NULL;
+        parts[j] = j < e->targets[i] ? (const uint16_t *)(const void *)result_of(e, i, j) : NULL;
     }
+}
+
+/* Of row i by the processor, in another format than bf16: rounded to it first. */
+static void decode_parts(ranks_engine_t *e, uint32_t count, const uint16_t **parts)
+{
+    for (uint32_t j = 0; j < count && parts[j] != NULL; j++) {
+        const uint8_t *result = (const uint8_t *)parts[j];
+        uint16_t      *row = e->part + (uint64_t)j * e->g.width;
+
+        e->env.compute->ops->decode_from(e->env.compute, e->env.cell->combine_format, &result, 1,
+                                         e->g.width, row);
+        parts[j] = row;
+    }
+}
+
+/* Those of all rows on a device. */
+static void decode_all(ranks_engine_t *e, uint64_t count)
+{
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        if (e->parts[i] != NULL) {
+            const uint16_t *row = e->plain + n * e->g.width;
+
+            e->coded[n++] = (uint8_t *)(uintptr_t)e->parts[i];
+            e->parts[i] = row;
+        }
+    }
+    e->env.compute->ops->decode_from(e->env.compute, e->env.cell->combine_format,
+                                     (const uint8_t *const *)e->coded, n, e->g.width, e->plain);
 }
 
 static void list_experts(ranks_engine_t *e, const k3_rows_t *rows, uint64_t i,
@@ -314,6 +359,11 @@ static void reduce(ranks_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
                 list_ranks(e, first + i, count, e->parts + i * count);
             }
         }
+        if (e->env.cell->combine_format != K3_FORMAT_BF16 && together) {
+            decode_all(e, at_once * count);
+        } else if (e->env.cell->combine_format != K3_FORMAT_BF16) {
+            decode_parts(e, count, e->parts);
+        }
         c->ops->combine(c, e->parts, by_expert ? rows->weights + first * g->topk : NULL, at_once,
                         count, g->width, combined + first * g->width);
     }
@@ -334,8 +384,9 @@ k3_status_t k3_ranks_combine(void *engine, const k3_rows_t *rows, uint16_t *comb
     k3_span_end(spans, K3_PHASE_COMBINE_SEND);
 
     k3_span_begin(spans, K3_PHASE_COMBINE_WAIT);
-    if (err->status == K3_OK) {
-        wait_for_results(e, err);
+    if (err->status == K3_OK && wait_for_results(e, err) == K3_OK && k3_ranks_on_device(e) &&
+        e->g.back == K3_BACK_PULLED) {
+        pull_all(e, rows->count, err);
     }
     k3_engine_finish_span(e->qps, e->soft, err);
     k3_span_end(spans, K3_PHASE_COMBINE_WAIT);

@@ -69,27 +69,6 @@ static k3_status_t read_counts(ranks_engine_t *e, k3_error_t *err)
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* In a compact range one atomic for each peer reserves the place of all rows that go there; it carries no
- * row and is not booked. */
-static k3_status_t reserve(ranks_engine_t *e, k3_error_t *err)
-{
-    const k3_ranks_t *g = &e->g;
-
-    for (uint32_t step = 0; step < g->ranks; step++) {
-        uint32_t peer = (e->rank + step) % g->ranks;
-        uint8_t *base = k3_qps_mapped(e->qps, (int)peer);
-
-        e->base[peer] = __atomic_fetch_add((uint64_t *)(void *)(base + g->reserve), e->next[peer],
-                                           __ATOMIC_RELAXED);
-        if (e->base[peer] > g->ranks * g->m - e->next[peer]) {
-            return k3_fail(err, K3_ERR_CHECK, "rank %u: place %llu is outside its %llu rows", peer,
-                           (unsigned long long)e->base[peer],
-                           (unsigned long long)(g->ranks * g->m));
-        }
-    }
-    return K3_OK;
-}
-
 static void send_rows(ranks_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end)
 {
     const k3_ranks_t *g = &e->g;
@@ -271,7 +250,7 @@ static k3_status_t send(ranks_engine_t *e, const k3_rows_t *rows, k3_error_t *er
         k3_span_end(spans, K3_PHASE_QUANTIZE);
         k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
         if (err->status == K3_OK && first == 0 && e->env.cell->profile->slots == K3_SLOTS_COMPACT) {
-            reserve(e, err);
+            k3_ranks_reserve(e, err);
         }
         if (err->status == K3_OK) {
             send_block(e, rows, first, end, err);

@@ -43,11 +43,12 @@ typedef struct ranks_engine {
     uint8_t **meta_at;   /* likewise: where they belong */
     uint64_t *meta_from; /* [R] the first of each source */
 
-    uint8_t        *send, *own_send; /* records as they leave; own_send: not in the block */
-    ranks_target_t *target;          /* [own rows][copies] */
-    uint32_t       *targets;         /* [own rows] */
-    const void    **leaves;      /* [R][own rows] where they are packed: the rows for each rank */
-    uint32_t       *next;        /* [R] rows for each rank */
+    uint8_t *send,
+        *own_send;           /* records as they leave; own_send: not in the block, of the compute */
+    ranks_target_t *target;  /* [own rows][copies] */
+    uint32_t       *targets; /* [own rows] */
+    const void    **leaves;  /* [R][own rows] where they are packed: the rows for each rank */
+    uint32_t       *next;    /* [R] rows for each rank */
     uint32_t       *expert_rows; /* [E] rows for each expert */
     uint64_t       *base;        /* [R] where this rank's rows begin at each peer */
     int64_t        *announced;   /* [R][1 + local] counts as sent */
@@ -67,16 +68,19 @@ typedef struct ranks_engine {
     uint8_t      *own_results;
 
     /* the way back */
-    uint8_t  *back; /* results as they leave; one record of the engine's when nothing needs more */
-    uint8_t  *own_back;
+    uint8_t *back; /* results as they leave; one record of the engine's when nothing needs more */
+    uint8_t
+        *own_back; /* memory of the compute, as what is pulled; on a device one for each row here */
     uint16_t *partial; /* [W] */
-    float    *decoded; /* [W] */
-    uint8_t  *pulled;  /* [copies] results */
+    uint8_t  *pulled;  /* [copies] results; on a device of all rows */
     uint16_t *part;    /* [copies][W] */
     /* Of one row; on a device of all rows, either way. */
     const uint16_t **parts;   /* [K] */
     float           *weights; /* [K] */
     uint16_t       **sums;    /* on a device: [cap] where sums go */
+    /* On a device, of results that are not bf16: [rows here, or results that come back]. */
+    uint16_t *plain; /* [W] each */
+    uint8_t **coded; /* where they lie */
 
     struct packed_rows *packed; /* slots split: ranks_packed.c */
 
@@ -134,6 +138,14 @@ static inline bool k3_ranks_on_device(const ranks_engine_t *e)
 {
     return e->env.compute->device != NULL;
 }
+
+/* --- ranks_compact.c ------------------------------------------------------------------------- */
+
+/* Places for the rows of this rank in the ranges of all ranks. */
+k3_status_t k3_ranks_reserve(ranks_engine_t *e, k3_error_t *err);
+/* Rows that were announced to this rank, and the place of the i-th of them. */
+uint64_t k3_ranks_compact_rows(const ranks_engine_t *e);
+uint64_t k3_ranks_compact_place(const ranks_engine_t *e, uint64_t i);
 
 /* --- ranks_dispatch.c, ranks_combine.c ------------------------------------------------------- */
 

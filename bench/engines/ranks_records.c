@@ -254,6 +254,7 @@ static k3_status_t fetch_meta(ranks_engine_t *e, uint8_t *recv, k3_error_t *err)
     const k3_ranks_t *g = &e->g;
     k3_compute_t     *c = e->env.compute;
     uint64_t          n = 0;
+    bool              compact = e->env.cell->profile->slots == K3_SLOTS_COMPACT;
 
     for (uint32_t s = 0; s < g->ranks; s++) {
         uint64_t rows = e->counts[s] < g->m ? e->counts[s] : g->m;
@@ -263,18 +264,26 @@ static k3_status_t fetch_meta(ranks_engine_t *e, uint8_t *recv, k3_error_t *err)
         }
         e->meta_from[s] = n;
         for (uint64_t i = 0; i < rows; i++) {
-            e->meta_at[n++] = recv + (s * g->m + i) * g->record + g->meta_at;
+            uint64_t place = compact ? k3_ranks_compact_place(e, n) : s * g->m + i;
+
+            e->meta_at[n++] = recv + place * g->record + g->meta_at;
         }
     }
     c->ops->fetch(c, e->meta, (const uint8_t *const *)e->meta_at, n, g->meta_bytes);
     return err->status;
 }
 
+/* `source` R: in a compact range, whose rows are taken in their order. */
 static const uint8_t *meta_of(const ranks_engine_t *e, const uint8_t *record, uint32_t source,
                               uint32_t slot)
 {
-    return k3_ranks_on_device(e) ? e->meta + (e->meta_from[source] + slot) * e->g.meta_bytes
-                                 : record + e->g.meta_at;
+    uint64_t i;
+
+    if (!k3_ranks_on_device(e)) {
+        return record + e->g.meta_at;
+    }
+    i = source < e->g.ranks ? e->meta_from[source] + slot : e->rows_here;
+    return e->meta + i * e->g.meta_bytes;
 }
 
 static k3_status_t take_row(ranks_engine_t *e, const uint8_t *record, uint32_t source,
@@ -321,15 +330,14 @@ static k3_status_t take_source_rows(ranks_engine_t *e, uint32_t source, const ui
 
 static k3_status_t take_compact_rows(ranks_engine_t *e, const uint8_t *recv, k3_error_t *err)
 {
-    uint64_t total = 0;
+    uint64_t total = k3_ranks_compact_rows(e);
 
-    for (uint32_t s = 0; s < e->g.ranks; s++) {
-        total += e->counts[s];
-    }
     if (total > e->g.ranks * e->g.m) {
         return too_many(e, err);
     }
-    for (uint64_t at = 0; at < total && err->status == K3_OK; at++) {
+    for (uint64_t i = 0; i < total && err->status == K3_OK; i++) {
+        uint64_t at = k3_ranks_compact_place(e, i);
+
         take_row(e, recv + at * e->g.record, e->g.ranks, (uint32_t)at, err);
     }
     return err->status;

@@ -144,13 +144,10 @@ static const char *slab_refuses_device(const k3_cell_t *cell)
     uint32_t width = cell->model.latent, topk = cell->model.topk;
 
     if (cell->combine_format != K3_FORMAT_BF16) {
-        return "its results are encoded by the processor (--combine-dtype bf16)";
+        return "no kernel of a device knows its format of results (--combine-dtype bf16)";
     }
     if (k3_profile_combine_stride(cell->profile, cell->combine_format, width, topk) % 16 != 0) {
         return "its results are no multiples of 16 bytes (L a multiple of 512)";
-    }
-    if (cell->component == K3_COMPONENT_CONTROL) {
-        return "its control stores to rows with the processor";
     }
     return NULL;
 }

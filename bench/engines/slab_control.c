@@ -7,7 +7,8 @@
 #include "harness/base/memory.h"
 
 typedef struct raw_put {
-    uint8_t       *mapped; /* NULL: through the queue pair */
+    uint8_t *
+        mapped; /* NULL: through the queue pair; on a device, whose rows the host cannot store, always */
     const uint8_t *local;
     uint64_t       offset;
     int            peer;
@@ -44,7 +45,8 @@ static void add_put(slab_engine_t *e, uint64_t row, uint32_t expert)
     uint32_t         local = expert % s->local, slot = e->next[expert]++;
     int              peer = (int)(expert / s->local);
     uint64_t         offset = s->recv[0] + k3_slab_record_at(s, local, e->rank, slot);
-    uint8_t         *base = k3_qps_mapped(e->qps, peer);
+    bool             device = e->env.compute->device != NULL;
+    uint8_t         *base = device ? NULL : k3_qps_mapped(e->qps, peer);
 
     e->raw->put[e->raw->puts++] = (raw_put_t){
         .mapped = base != NULL ? base + offset : NULL,
@@ -121,7 +123,8 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
 {
     slab_engine_t         *e = engine;
     const struct slab_raw *raw = e->raw;
-    uint8_t               *words = e->block + e->slab.signal[0];
+    k3_compute_t          *c = e->env.compute;
+    uint8_t               *words = e->words + e->slab.signal[0];
     uint64_t               bytes = e->slab.record;
     bool                   wide = e->slab.signal_bytes == 8;
 
@@ -135,6 +138,7 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
             k3_qps_put(e->qps, p->peer, p->qp, p->local, p->offset, bytes, bytes);
         }
     }
+    c->ops->copies_done(c); /* rows of the own rank */
     for (uint64_t i = 0; i < raw->signals; i++) {
         const raw_signal_t *s = &raw->signal[i];
 
@@ -152,5 +156,8 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
             k3_signal_clear32(words + i * e->slab.signal_bytes);
         }
     }
-    return err->status;
+    if (err->status == K3_OK) {
+        c->ops->finish(c, err);
+    }
+    return k3_engine_finish_span(e->qps, e->soft, err); /* the caller's barrier is one of MPI */
 }

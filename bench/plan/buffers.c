@@ -138,10 +138,15 @@ static void plan_rails(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     m->block = rails.buffer;
     m->beside = rails.bytes == K3_TOO_BIG ? K3_TOO_BIG : rails.bytes - rails.buffer;
     m->engine = k3_add(m->engine, k3_mul(k3_rows_arriving(cell, rank), each));
+    if (cell->on_device && cell->combine_format != K3_FORMAT_BF16) {
+        m->engine = k3_add(m->engine, k3_mul(K3_CODED_SUMS * (1 + (uint64_t)cell->model.topk),
+                                             2 * (uint64_t)cell->model.latent));
+    }
 }
 
 /* Beside the block: rows before they leave where no lane needs them registered, the experts' results where
- * the rank adds them up, and the copies that free a buffer for the way back. */
+ * the rank adds them up, and the copies that free a buffer for the way back; on a device the results that are
+ * read, or that leave, where there is no area for them. */
 static void plan_ranks(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
 {
     const k3_profile_t *p = cell->profile;
@@ -153,6 +158,19 @@ static void plan_ranks(const k3_cell_t *cell, uint32_t rank, k3_memory_t *m)
     m->block = g.bytes;
     if (g.send == K3_NO_AREA) {
         m->engine += k3_mul(rows, g.record);
+    }
+    if (cell->on_device && g.back == K3_BACK_PULLED) { /* else one row's at a time */
+        m->engine = k3_add(m->engine, k3_mul(k3_mul(rows, g.copies), g.result));
+    }
+    if (cell->on_device && g.back_send == K3_NO_AREA) {
+        m->engine = k3_add(m->engine, k3_mul(arriving, g.result));
+    }
+    if (cell->on_device &&
+        cell->combine_format != K3_FORMAT_BF16) { /* in front of it and behind it */
+        uint64_t back = k3_mul(rows, g.copies);
+
+        m->engine =
+            k3_add(m->engine, k3_mul(back > arriving ? back : arriving, 2 * (uint64_t)g.width));
     }
     if (p->slots == K3_SLOTS_SPLIT) {
         m->engine = k3_add(m->engine, k3_mul(arriving, g.record));
@@ -221,6 +239,10 @@ static void plan_arithmetic(const k3_cell_t *cell, uint32_t rank, uint64_t *tabl
     *rows = k3_rows_aligned(cell)
                 ? 0
                 : (front + arriving) * (k3_format_row_bytes(cell->dispatch_format, width) + 32);
+    if (cell->combine_format != K3_FORMAT_BF16) {
+        *tables += 2 * (uint64_t)K3_RESULTS_AT_ONCE * POINTER;
+        *rows += K3_RESULTS_AT_ONCE * k3_format_row_bytes(cell->combine_format, width);
+    }
     if (k3_needs_experts(cell)) {
         *tables += 2 * arriving * POINTER;
         *rows += arriving * (2 * width + 2 * (uint64_t)(end - begin));

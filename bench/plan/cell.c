@@ -263,6 +263,7 @@ static k3_status_t resolve_limits(const k3_cell_request_t *q, k3_cell_t *cell, k
         .combine_format = cell->combine_format,
         .weights = cell->model.weights,
         .p2p = cell->p2p,
+        .on_device = cell->on_device,
         .generation = cell->generation,
     };
 

@@ -398,10 +398,10 @@ static k3_status_t check_nodes(const k3_profile_t *p, const k3_limit_facts_t *f,
     if (l->one_node && f->nodes > 1) {
         return refuse(p, f, err, "lives on mapped memory, limit 1 node, not %u", f->nodes);
     }
-    if (l->one_node && !f->p2p) {
+    if (l->one_node && !f->p2p && !f->on_device) {
         return refuse(p, f, err, "lives on mapped memory and cannot run with --p2p off");
     }
-    if (l->one_node_mapped && f->nodes <= 1 && !f->p2p) {
+    if (l->one_node_mapped && f->nodes <= 1 && !f->p2p && !f->on_device) {
         return refuse(p, f, err,
                       "lives on mapped memory in one node and cannot run there with --p2p off");
     }

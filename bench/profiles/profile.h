@@ -356,7 +356,8 @@ typedef struct k3_limit_facts {
     k3_format_t        dispatch_format, combine_format;
     k3_weight_format_t weights; /* of the experts */
     bool               p2p;
-    k3_generation_t    generation;
+    bool on_device; /* what lives on mapped memory is reached through queue pairs there */
+    k3_generation_t generation;
 } k3_limit_facts_t;
 
 /* K3_ERR_UNSUPPORTED naming backend, rule, limit and value when the profile cannot carry this. */

@@ -43,15 +43,17 @@ void k3_capture_close(k3_capture_t *c)
     *c = (k3_capture_t){0};
 }
 
-void k3_capture_rows(k3_capture_t *c, uint32_t expert, const k3_expert_rows_t *work)
+void k3_capture_rows(k3_capture_t *c, k3_compute_t *compute, uint32_t expert,
+                     const k3_expert_rows_t *work)
 {
     for (size_t i = 0; i < work->count && c->count < c->capacity; i++) {
         uint64_t at = c->count++;
 
         c->expert[at] = (int32_t)expert;
-        memcpy(c->values + at * c->value_bytes, work->values[i], c->value_bytes);
+        k3_compute_bring(compute, c->values + at * c->value_bytes, work->values[i], c->value_bytes);
         if (work->scales != NULL) {
-            memcpy(c->scales + at * c->scale_bytes, work->scales[i], c->scale_bytes);
+            k3_compute_bring(compute, c->scales + at * c->scale_bytes, work->scales[i],
+                             c->scale_bytes);
         }
     }
 }

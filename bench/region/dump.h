@@ -19,7 +19,9 @@ typedef struct k3_capture {
     uint8_t *values, *scales;
 } k3_capture_t;
 
-void k3_capture_rows(k3_capture_t *capture, uint32_t expert, const k3_expert_rows_t *work);
+/* They lie in memory of the compute. */
+void k3_capture_rows(k3_capture_t *capture, k3_compute_t *compute, uint32_t expert,
+                     const k3_expert_rows_t *work);
 
 /* Bytes of the row values of a cell's dump over all ranks, and of its weights. */
 uint64_t k3_dump_row_bytes(const k3_cell_t *cell);

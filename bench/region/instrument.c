@@ -10,10 +10,15 @@ static k3_qps_t *qps_of(const k3_sampler_t *s)
     return s->region->ops->qps(s->region->engine);
 }
 
+/* The component control switches its accounts and events itself. */
+static bool is_control(const k3_sampler_t *s)
+{
+    return s->region->cell->component == K3_COMPONENT_CONTROL;
+}
+
 static bool has_accounts(const k3_sampler_t *s)
 {
-    return s->options->accounting && qps_of(s) != NULL &&
-           s->region->cell->component != K3_COMPONENT_CONTROL;
+    return s->options->accounting && qps_of(s) != NULL && !is_control(s);
 }
 
 /* One more iteration that nothing is booked of; its headline. With a beat in front, as the others have: it leaves
@@ -43,7 +48,7 @@ void k3_instrument_control(k3_sampler_t *s, uint64_t n, k3_measurement_t *out)
     if (has_accounts(s) && n % EACH == FIRST) {
         s->unbooked[out->instrument.off++] = iterate_unbooked(s);
     }
-    if (k3_region_times_kernels(s->region) && n % EACH == FIRST_EVENTS) {
+    if (k3_region_times_kernels(s->region) && !is_control(s) && n % EACH == FIRST_EVENTS) {
         k3_region_time_kernels(s->region, false);
         s->unmarked[out->events.off++] = iterate_unbooked(s);
         k3_region_time_kernels(s->region, true);

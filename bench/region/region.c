@@ -47,7 +47,7 @@ static void run_expert(k3_region_t *r, uint32_t expert, const k3_expert_rows_t *
         return;
     }
     if (r->capture != NULL) {
-        k3_capture_rows(r->capture, r->weights->first + expert, work);
+        k3_capture_rows(r->capture, &r->compute, r->weights->first + expert, work);
     }
     r->compute.ops->expert(&r->compute, expert, work);
     k3_watchdog_alive();
@@ -250,16 +250,23 @@ static k3_status_t run_unbooked(k3_region_t *r, bool kept, k3_error_t *err)
 {
     k3_spans_t booked = r->spans;
     k3_qps_t  *qps = r->ops->qps(r->engine);
+    bool       timed = k3_region_times_kernels(r);
     uint64_t   ticks, begin, end;
 
     k3_region_keep_waits(r);
     k3_qps_accounting(qps, false);
+    if (timed) {
+        k3_region_time_kernels(r, false);
+    }
     r->spans.ticks[K3_PHASE_DISPATCH] = 0;
     run_pair(r, err);
     ticks = r->spans.ticks[K3_PHASE_DISPATCH];
     begin = r->spans.begin[K3_PHASE_DISPATCH];
     end = r->spans.last[K3_PHASE_DISPATCH];
     k3_qps_accounting(qps, true);
+    if (timed) {
+        k3_region_time_kernels(r, true);
+    }
     booked.dead = r->spans.dead;
     r->spans = booked;
     if (kept) {

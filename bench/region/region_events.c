@@ -1,15 +1,21 @@
 /* Phases that kernels alone make up, timed by events of the device: the host only starts them. All other
- * phases, and the totals, are the host's. */
+ * phases, and the totals, are the host's. A phase that is entered several times in an iteration has a pair of events
+ * for each. */
 #include "bench/engines/compute_tables.h"
 #include "bench/region/region_internal.h"
 #include "harness/base/memory.h"
 
+/* begin[0] NULL: the host's clock. */
+typedef struct timed_phase {
+    void    *begin[K3_CHAIN_PAIRS], *end[K3_CHAIN_PAIRS];
+    unsigned entered; /* in this iteration */
+} timed_phase_t;
+
 typedef struct k3_region_events {
-    void    *base; /* when the iteration began */
-    uint64_t base_ticks;
-    void    *begin[K3_PHASE_COUNT], *end[K3_PHASE_COUNT]; /* NULL: the host's clock */
-    bool     seen[K3_PHASE_COUNT];
-    bool     on; /* off: the device's phases are not timed at all */
+    void         *base; /* when the iteration began */
+    uint64_t      base_ticks;
+    timed_phase_t phase[K3_PHASE_COUNT];
+    bool          on; /* off: the device's phases are not timed at all */
 } k3_region_events_t;
 
 static const k3_phase_t of_kernels[] = {
@@ -22,12 +28,29 @@ static void mark(void *region, k3_phase_t phase, bool end)
 {
     k3_region_t        *r = region;
     k3_region_events_t *e = r->events;
-    void               *event = end ? e->end[phase] : e->begin[phase];
+    timed_phase_t      *p = &e->phase[phase];
+    unsigned            n = p->entered;
 
-    if (e->on && event != NULL) {
-        k3_device_event_record(r->compute.device, event, r->compute.on->stream);
-        e->seen[phase] |= end;
+    if (!e->on || p->begin[0] == NULL) {
+        return;
     }
+    if (n < r->pairs) {
+        k3_device_event_record(r->compute.device, end ? p->end[n] : p->begin[n],
+                               r->compute.on->stream);
+    }
+    p->entered += end;
+}
+
+static k3_status_t create_phase(k3_region_t *r, timed_phase_t *p, k3_error_t *err)
+{
+    k3_device_t *device = r->compute.device;
+
+    for (unsigned i = 0; i < r->pairs && err->status == K3_OK; i++) {
+        if (k3_device_event_create(device, &p->begin[i], err) == K3_OK) {
+            k3_device_event_create(device, &p->end[i], err);
+        }
+    }
+    return err->status;
 }
 
 k3_status_t k3_region_events_create(k3_region_t *r, k3_error_t *err)
@@ -42,9 +65,7 @@ k3_status_t k3_region_events_create(k3_region_t *r, k3_error_t *err)
         return err->status;
     }
     for (int i = 0; i < OF_KERNELS && err->status == K3_OK; i++) {
-        if (k3_device_event_create(device, &r->events->begin[of_kernels[i]], err) == K3_OK) {
-            k3_device_event_create(device, &r->events->end[of_kernels[i]], err);
-        }
+        create_phase(r, &r->events->phase[of_kernels[i]], err);
     }
     r->events->on = r->times_kernels;
     r->spans.mark = mark;
@@ -58,8 +79,10 @@ void k3_region_events_destroy(k3_region_t *r)
         return;
     }
     for (int i = 0; i < OF_KERNELS; i++) {
-        k3_device_event_destroy(r->compute.device, r->events->begin[of_kernels[i]]);
-        k3_device_event_destroy(r->compute.device, r->events->end[of_kernels[i]]);
+        for (unsigned n = 0; n < r->pairs; n++) {
+            k3_device_event_destroy(r->compute.device, r->events->phase[of_kernels[i]].begin[n]);
+            k3_device_event_destroy(r->compute.device, r->events->phase[of_kernels[i]].end[n]);
+        }
     }
     k3_device_event_destroy(r->compute.device, r->events->base);
     k3_free(r->events);
@@ -82,7 +105,7 @@ void k3_region_events_begin(k3_region_t *r)
         return;
     }
     for (int i = 0; i < OF_KERNELS; i++) {
-        r->events->seen[of_kernels[i]] = false;
+        r->events->phase[of_kernels[i]].entered = 0;
     }
     k3_device_event_record(r->compute.device, r->events->base, K3_STREAM_MAIN);
     r->events->base_ticks = k3_clock_now();
@@ -90,14 +113,27 @@ void k3_region_events_begin(k3_region_t *r)
 
 static void take_times(k3_region_t *r, k3_phase_t phase)
 {
-    k3_region_events_t *e = r->events;
-    k3_device_t        *device = r->compute.device;
-    double              from = k3_device_event_us(device, e->base, e->begin[phase]);
-    double              took = k3_device_event_us(device, e->begin[phase], e->end[phase]);
+    k3_region_events_t  *e = r->events;
+    const timed_phase_t *p = &e->phase[phase];
+    k3_device_t         *device = r->compute.device;
+    double               first = k3_device_event_us(device, e->base, p->begin[0]);
+    double               last = k3_device_event_us(device, e->base, p->end[p->entered - 1]);
+    double               took = 0.0;
 
+    for (unsigned n = 0; n < p->entered; n++) {
+        took += k3_device_event_us(device, p->begin[n], p->end[n]);
+    }
     r->spans.ticks[phase] = k3_clock_ticks(took);
-    r->spans.first[phase] = e->base_ticks + k3_clock_ticks(from);
-    r->spans.last[phase] = r->spans.first[phase] + r->spans.ticks[phase];
+    r->spans.first[phase] = e->base_ticks + k3_clock_ticks(first);
+    r->spans.last[phase] = e->base_ticks + k3_clock_ticks(last);
+}
+
+/* One that was entered more often than there are events for has no time. */
+static bool has_times(const k3_region_t *r, k3_phase_t phase)
+{
+    unsigned entered = r->events->phase[phase].entered;
+
+    return r->events->on && entered > 0 && entered <= r->pairs;
 }
 
 void k3_region_events_end(k3_region_t *r)
@@ -105,7 +141,7 @@ void k3_region_events_end(k3_region_t *r)
     for (int i = 0; r->events != NULL && i < OF_KERNELS; i++) {
         k3_phase_t phase = of_kernels[i];
 
-        if (r->events->on && r->events->seen[phase]) {
+        if (has_times(r, phase)) {
             take_times(r, phase);
         } else {
             r->spans.used[phase] = false;

@@ -105,9 +105,9 @@ static void reduce_over(k3_region_t *r, const k3_group_t *group, uint64_t rows)
 }
 
 /* Copies the rows of one cp index, in the order of the DP groups, one behind the other; the rows of
- * `from` are all rows. The target may be the beginning of `from`. */
-static uint16_t *take_rows(const k3_region_t *r, uint32_t cp_rank, const uint16_t *from,
-                           uint64_t width, uint16_t *to)
+ * `from` are all rows. By the processor the target may be the beginning of `from`. */
+static uint16_t *take_rows(k3_region_t *r, uint32_t cp_rank, const uint16_t *from, uint64_t width,
+                           uint16_t *to)
 {
     const k3_layout_t *l = &r->cell->layout;
 
@@ -115,10 +115,25 @@ static uint16_t *take_rows(const k3_region_t *r, uint32_t cp_rank, const uint16_
         uint32_t first = (dp * l->cp + cp_rank) * l->attn_tp;
         uint64_t n = k3_layout_group_rows(l, first) * width;
 
-        memmove(to, from + l->first_row[first] * width, n * sizeof(uint16_t));
+        r->compute.ops->copy(&r->compute, to, from + l->first_row[first] * width,
+                             n * sizeof(uint16_t));
         to += n;
     }
     return to;
+}
+
+/* Of combined rows that are complete the own ones stay. Copies of a device are in no order: they go by way of
+ * `spare`. */
+static void cut_rows(k3_region_t *r, uint32_t cp_rank, uint16_t *spare)
+{
+    k3_compute_t *c = &r->compute;
+    uint16_t     *to = c->device == NULL ? r->combined : spare;
+    uint16_t     *end = take_rows(r, cp_rank, r->combined, r->cell->model.latent, to);
+
+    if (to != r->combined) {
+        c->ops->copies_done(c);
+        c->ops->copy(c, r->combined, to, (uint64_t)(end - to) * sizeof(uint16_t));
+    }
 }
 
 /* To each rank of the cp group the sums of its rows, from all of them; then the sums of these over
@@ -137,8 +152,9 @@ static void reduce_context(k3_region_t *r)
         end = take_rows(r, c, all_shared, shared, end);
     }
     if (latent == 0) {
-        take_rows(r, own, r->combined, r->cell->model.latent, r->combined);
+        cut_rows(r, own, end);
     }
+    r->compute.ops->copies_done(&r->compute);
     if (latent + shared > 0) {
         k3_reduce_scatter(&r->cp, &r->compute, packed, r->sum_share, r->buffer[K3_BUF_EXCHANGE],
                           r->combined + r->kept * (r->cell->model.latent - latent));

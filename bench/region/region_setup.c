@@ -12,7 +12,8 @@
 static bool is_transported(int buffer)
 {
     return buffer == K3_BUF_PARTIAL || buffer == K3_BUF_EXCHANGE || buffer == K3_BUF_X ||
-           buffer == K3_BUF_COMBINED || buffer == K3_BUF_ROUTED || buffer == K3_BUF_OUTPUT;
+           buffer == K3_BUF_COMBINED || buffer == K3_BUF_PACKED || buffer == K3_BUF_ROUTED ||
+           buffer == K3_BUF_OUTPUT;
 }
 
 static k3_status_t alloc_buffer(k3_region_t *r, int b, uint64_t bytes, k3_error_t *err)
@@ -216,24 +217,18 @@ static bool collects(const k3_cell_t *cell)
             cell->shared == K3_SHARED_SHARDED);
 }
 
-/* What the region itself cannot do there yet. */
+/* What the region itself cannot do there. */
 k3_status_t k3_region_check_device(const k3_cell_t *cell, const k3_device_t *device,
                                    k3_error_t *err)
 {
-    const char *why = NULL;
-
     if (device == NULL) {
         return K3_OK;
     }
-    if (k3_splits_context(cell)) {
-        why = "rows of context-parallel groups are packed by the processor (--cp 1)";
-    } else if (cell->component == K3_COMPONENT_CHAIN || cell->component == K3_COMPONENT_CONTROL) {
-        why = "this component repeats parts of the region in one iteration (--component pair)";
-    } else if (collects(cell) && !device->mpi_reaches) {
-        why = "MPI here takes no addresses of its memory (--staged on, or dp = tp)";
-    }
-    if (why != NULL) {
-        return k3_fail(err, K3_ERR_UNSUPPORTED, "%s on a device: %s", cell->profile->name, why);
+    if (collects(cell) && !device->mpi_reaches) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "%s on a device: MPI here takes no addresses of its memory (--staged on, or "
+                       "dp = tp)",
+                       cell->profile->name);
     }
     return k3_engine_check_device(cell, err);
 }

@@ -150,20 +150,30 @@ typedef struct k3_gather {
 void k3_qps_put_gather(k3_qps_t *qps, int peer, unsigned qp, const k3_gather_t *from,
                        uint64_t offset, uint64_t payload);
 
-/* Copies `bytes` from `offset` of the peer's block, which must be mapped, to local memory; complete
- * when it returns. Booked on the lane (peer, qp) in the direction in which the data move, apart from
- * what this rank posts. One thread may get while another posts, but bank_begin, bank_end and
- * reset need both at rest. */
+/* Copies `bytes` from `offset` of the peer's block (on a device: of rows) to local memory. From a mapped peer
+ * they are there when it returns (own rows on a device: when config.copy is done), from others when k3_qps_land
+ * returns, and the peer's progress may be needed for it as for a put. Booked on the lane (peer, qp) in the
+ * direction in which the data move, apart from what this rank posts. One thread may get from mapped peers while
+ * another posts, but bank_begin, bank_end and reset need both at rest. */
 void k3_qps_get(k3_qps_t *qps, int peer, unsigned qp, void *local, uint64_t offset, uint64_t bytes,
                 uint64_t payload);
 
-/* The same for a row that lies in several places there: one message. */
+/* The same for a row that lies in several places there, of a peer that must be mapped: one message. */
 typedef struct k3_part {
     void    *local;
     uint64_t offset, bytes;
 } k3_part_t;
 void k3_qps_get_parts(k3_qps_t *qps, int peer, unsigned qp, const k3_part_t *parts, unsigned count,
                       uint64_t payload);
+
+/* Adds to a word of the peer's block that holds the signals and brings what it was before: there when it
+ * returns, or when k3_qps_land returns. Carries nothing and is not booked. Adds of processors and of adapters
+ * are not atomic to each other: a word takes those of mapped ranks or those of others. */
+void k3_qps_fetch_add64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value,
+                        uint64_t *before);
+
+/* All that was read is here. Progresses. */
+k3_status_t k3_qps_land(k3_qps_t *qps, k3_error_t *err);
 
 /* Signals are ordered behind all puts posted before on the same QP. Offsets are aligned to the
  * width. */

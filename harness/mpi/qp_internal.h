@@ -118,10 +118,12 @@ struct k3_qps {
     bool                yield_at_once;
     unsigned            idle_rounds;
     uint64_t            in_flight;
-    k3_ledger_t         pulls; /* touched by k3_qps_get alone; empty without config.pulls */
+    uint64_t            reads; /* not here yet: gets, and adds that fetch */
+    k3_ledger_t         pulls; /* touched by qp_get.c alone; empty without config.pulls */
     ucp_worker_h        worker;
     k3_clock_scale_t    scale;
-    ucp_request_param_t put_param, add32_param, add64_param; /* user_data is set for each post */
+    ucp_request_param_t put_param, add32_param, add64_param,
+        get_param; /* user_data is set for each post */
 
     /* set-up and reading */
     const k3_world_t *world;
@@ -154,9 +156,13 @@ ucs_status_t k3_lane_drain(k3_qps_t *qps, k3_lane_t *lane);
 ucs_status_t k3_qps_drain(k3_qps_t *qps);
 void         k3_qps_reap(k3_qps_t *qps); /* waits for completions, without a flush */
 void         k3_qps_note(k3_qps_t *qps, const char *what, ucs_status_t status);
+k3_status_t  k3_qps_outcome(const k3_qps_t *qps, k3_error_t *err); /* the first fault, if any */
 
 /* qp_post.c */
 void k3_op_done(void *request, ucs_status_t status, void *user_data);
+
+/* qp_get.c */
+void k3_read_done(void *request, ucs_status_t status, void *user_data);
 
 /* qp_account.c */
 k3_status_t k3_accounts_create(k3_qps_t *qps, bool pulls, k3_error_t *err);

@@ -108,6 +108,8 @@ static void set_params(k3_qps_t *qps)
 {
     qps->put_param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     qps->put_param.cb.send = k3_op_done;
+    qps->get_param = qps->put_param;
+    qps->get_param.cb.send = k3_read_done;
     qps->add32_param = qps->put_param;
     qps->add32_param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     qps->add32_param.datatype = ucp_dt_make_contig(sizeof(uint32_t));
@@ -193,6 +195,10 @@ static void describe_lanes(const void *arg, char *text, unsigned size)
         }
     }
     if (unfinished == 0) {
+        if (qps->reads > 0) {
+            snprintf(text, size, "%llu reads from peers unfinished",
+                     (unsigned long long)qps->reads);
+        }
         return;
     }
     used = (unsigned)snprintf(text, size, "%llu operations unfinished on %llu lanes, first: ",

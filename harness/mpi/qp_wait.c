@@ -12,7 +12,7 @@ void k3_qps_note(k3_qps_t *qps, const char *what, ucs_status_t status)
     k3_fail(&qps->fault, K3_ERR_ENV, "%s failed: %s", what, ucs_status_string(status));
 }
 
-static k3_status_t outcome(const k3_qps_t *qps, k3_error_t *err)
+k3_status_t k3_qps_outcome(const k3_qps_t *qps, k3_error_t *err)
 {
     if (__builtin_expect(qps->fault.status == K3_OK, 1)) {
         return K3_OK;
@@ -70,7 +70,7 @@ ucs_status_t k3_qps_drain(k3_qps_t *qps)
         k3_qps_note(qps, "flush of all queue pairs", status);
         return status;
     }
-    while (qps->in_flight != 0) {
+    while (qps->in_flight + qps->reads != 0) {
         k3_qps_poll(qps);
     }
     return UCS_OK;
@@ -78,7 +78,7 @@ ucs_status_t k3_qps_drain(k3_qps_t *qps)
 
 void k3_qps_reap(k3_qps_t *qps)
 {
-    while (qps->in_flight != 0 && qps->fault.status == K3_OK) {
+    while (qps->in_flight + qps->reads != 0 && qps->fault.status == K3_OK) {
         k3_qps_poll(qps);
     }
 }
@@ -92,26 +92,26 @@ k3_status_t k3_qps_hand_over(k3_qps_t *qps, k3_error_t *err)
             k3_qps_poll(qps);
         }
     }
-    return outcome(qps, err);
+    return k3_qps_outcome(qps, err);
 }
 
 k3_status_t k3_qps_progress(k3_qps_t *qps, k3_error_t *err)
 {
     ucp_worker_progress(qps->worker);
-    return outcome(qps, err);
+    return k3_qps_outcome(qps, err);
 }
 
 k3_status_t k3_qps_idle(k3_qps_t *qps, k3_error_t *err)
 {
     k3_qps_poll(qps);
-    return outcome(qps, err);
+    return k3_qps_outcome(qps, err);
 }
 
 k3_status_t k3_qps_flush(k3_qps_t *qps, k3_error_t *err)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     k3_qps_drain(qps);
-    return outcome(qps, err);
+    return k3_qps_outcome(qps, err);
 }
 
 k3_status_t k3_qps_flush_lane(k3_qps_t *qps, int peer, unsigned qp, k3_error_t *err)
@@ -123,7 +123,7 @@ k3_status_t k3_qps_flush_lane(k3_qps_t *qps, int peer, unsigned qp, k3_error_t *
     } else {
         k3_lane_drain(qps, lane);
     }
-    return outcome(qps, err);
+    return k3_qps_outcome(qps, err);
 }
 
 k3_status_t k3_qps_complete(k3_qps_t *qps, MPI_Request *request, k3_error_t *err)
@@ -135,7 +135,7 @@ k3_status_t k3_qps_complete(k3_qps_t *qps, MPI_Request *request, k3_error_t *err
             return k3_fail(err, K3_ERR_ENV, "MPI_Test failed");
         }
         if (done) {
-            return outcome(qps, err);
+            return k3_qps_outcome(qps, err);
         }
         k3_qps_poll(qps);
     }

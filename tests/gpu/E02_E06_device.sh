@@ -67,8 +67,6 @@ expect some.json 'of("megamoe") | .status == "unsupported"'
 expect some.json 'of("null") | good'
 single run "${small[@]}" --backend deepep:ll --model "tiny:E=8,K=2,H=128,L=256,I=64,S=64"
 expect_refused 2 'its results are no multiples of 16 bytes'
-single run "${small[@]}" --backend null --dump folder
-expect_refused 2 'rows of a device are not dumped'
 
 # --- a fault names call, device and rank, and ends the job -----------------------------------------------------------
 K3_EMULATED_BYTES=100000 launch 2 run "${small[@]}" --share-device on --backend null

@@ -5,7 +5,7 @@
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 
-limit=200
+limit=500
 small=(--device emulated --share-device on --tokens 3 --check every --iters 1)
 model=(--model "tiny:E=8,K=2,H=128,L=512,I=64,S=64")
 apart=nccl_ep,pplx_garden,mori:asyncll,deepep_v2:direct # one hop, a copy for each rank or expert
@@ -41,11 +41,23 @@ expect any.json 'of("mpi") | .events.n_off == 1' # the cost of events; others wa
 expect any.json "$lanes_fit"
 
 # --- what stays refused, with its reason -------------------------------------------------------------------------------
-launch 2 run "${small[@]}" "${model[@]}" --backend megamoe,mori:intra,flashinfer,null --out some.json
+launch 2 run "${small[@]}" "${model[@]}" --backend megamoe,flashinfer_megamoe,ascend_fuseep,null --dispatch-dtype auto --out some.json
 expect_rc 0
-expect some.json '.cells[] | if name == "null" then good else .status == "unsupported" and (.reason | length > 0) end'
-single run "${small[@]}" "${model[@]}" --backend mori:asyncll --combine-dtype fp8
-expect_refused 2 'its results are encoded by the processor \(--combine-dtype bf16\)'
+expect some.json '.cells[] | if name == "null" then good else .status == "unsupported"
+    and (.reason | test("one kernel brings rows in, computes and sends results: .* \\(--device cpu\\)")) end'
+single run "${small[@]}" "${model[@]}" --max-tokens 4 --backend deepep:ll --combine-dtype logfmt10
+expect_refused 2 'no kernel of a device knows its format of results \(--combine-dtype bf16\)'
+single run "${small[@]}" --model "tiny:E=8,K=2,H=128,L=256,I=64,S=64" --backend mori:asyncll --combine-dtype fp8
+expect_refused 2 'its results are no multiples of 16 bytes \(K a multiple of 2; fp8: L a multiple of 512\)'
+
+# --- results in fp8: a sum for each rank, sums of a node and over nodes ---------------------------------------------------
+results=mori:asyncll,mori:v1,mori:v1ll
+launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --component pair --combine-dtype fp8 --backend "$results" --out back.json
+expect_rc 0
+expect_good back.json 3
+expect back.json "$lanes_fit"
+expect back.json '.cells[].choices.combine_dtype == "fp8"'
+expect back.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
 
 # --- the whole region; quantised rows, many to a rank, over TCP; eight ranks; all formats --------------------------------------
 long_tests || exit 0
@@ -64,6 +76,11 @@ launch 8 run "${small[@]}" --model "tiny:E=16,K=4,H=128,L=512,I=64,S=64" --nodes
 expect_rc 0
 expect_good eight.json 10
 expect eight.json "$lanes_fit"
+UCX_TLS=tcp,self launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --tokens 80 --component pair --combine-dtype fp8 \
+    --backend "$results" --out many.json # more sums than are started together
+expect_rc 0
+expect_good many.json 3
+expect many.json "$lanes_fit"
 for format in bf16 mxfp8 mxfp4; do
     launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dispatch-dtype "$format" --tokens 40 \
         --backend mpi,mooncake,mori:asyncll,mori:v1,mori:v1ll --out "$format.json"

@@ -241,32 +241,63 @@ static void test_mapping(void)
     CHECK_OK(k3_qps_barrier(qps, err));
 }
 
-/* Rows that are read: booked where they come from, apart from what was posted there. */
+/* Rows that are read: booked where they come from, apart from what was posted there. Through a queue pair they
+ * are here when all has landed. */
 static void test_pull(void)
 {
+    enum { READS = 3, BYTES = 61 };
     k3_lane_stats_t stats;
     int             from = (world.rank + 1) % world.size;
-    char           *memory = k3_qps_memory(qps), got[64];
+    char           *memory = k3_qps_memory(qps), got[READS][BYTES + 1];
 
-    if (k3_qps_mapped(qps, from) == NULL) {
-        return;
-    }
-    memset(memory + big_at, world.rank + 7, sizeof(got));
+    memset(memory + big_at, world.rank + 7, BYTES + 1);
+    memset(got, 0, sizeof(got));
     CHECK_OK(k3_qps_barrier(qps, err));
     k3_qps_reset(qps);
     k3_qps_bank_begin(qps, 1);
-    for (unsigned i = 0; i < 3; i++) {
-        memset(got, 0, sizeof(got));
-        k3_qps_get(qps, from, 0, got, big_at + 1, 61, 50);
-        CHECK(got[0] == from + 7 && got[60] == from + 7 && got[61] == 0);
+    for (unsigned i = 0; i < READS; i++) {
+        k3_qps_get(qps, from, 0, got[i], big_at + 1, BYTES, 50);
     }
+    CHECK_OK(k3_qps_land(qps, err));
+    for (unsigned i = 0; i < READS; i++) {
+        CHECK(got[i][0] == from + 7 && got[i][BYTES - 1] == from + 7 && got[i][BYTES] == 0);
+    }
+    CHECK_OK(k3_qps_barrier(qps, err)); /* a peer may need this rank's progress to read */
     CHECK_OK(k3_qps_bank_end(qps, err));
     k3_qps_lane_stats(qps, 1, from, 0, true, &stats);
-    CHECK(stats.messages == 3 && stats.bytes_wire == 183 && stats.bytes_payload == 150);
-    CHECK(stats.signals == 0 && stats.spans == 1 && stats.hist->total == 3 && stats.busy_us > 0);
-    CHECK(stats.first_post_us <= stats.last_done_us);
+    CHECK(stats.messages == READS && stats.bytes_wire == 183 && stats.bytes_payload == 150);
+    CHECK(stats.signals == 0 && stats.spans == 1 && stats.hist->total == READS);
+    CHECK(stats.busy_us > 0 && stats.busy_us <= stats.last_done_us - stats.first_post_us + 0.001);
     k3_qps_lane_stats(qps, 1, from, 0, false, &stats);
     CHECK(stats.messages == 0 && stats.hist == NULL);
+    CHECK_OK(k3_qps_barrier(qps, err));
+}
+
+/* Places that all but its owner take at rank 0: each its own, without a gap. */
+static void test_places(void)
+{
+    enum { TIMES = 5 };
+    uint64_t before[TIMES] = {0}, all = 0, *word = (uint64_t *)(void *)k3_qps_memory(qps);
+
+    *word = 0;
+    CHECK_OK(k3_qps_barrier(qps, err));
+    for (unsigned i = 0; i < TIMES && world.rank != 0; i++) {
+        k3_qps_fetch_add64(qps, 0, 0, 0, 3, &before[i]);
+    }
+    CHECK_OK(k3_qps_land(qps, err));
+    CHECK_OK(k3_qps_barrier(qps, err));
+    for (unsigned i = 0; i < TIMES && world.rank != 0; i++) {
+        CHECK(before[i] % 3 == 0);
+        all += before[i] / 3;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_UINT64_T, MPI_SUM, world.comm);
+    if (world.size > 1) {
+        uint64_t n = TIMES * (uint64_t)(unsigned)(world.size - 1);
+
+        CHECK(all == n * (n - 1) / 2);
+        CHECK(world.rank != 0 || k3_signal_read64(word) == 3 * n);
+    }
+    *word = 0;
     CHECK_OK(k3_qps_barrier(qps, err));
 }
 
@@ -512,6 +543,7 @@ static void test_transport(const char *transports, bool mappable, unsigned most)
             test_big();
             test_mapping();
             test_pull();
+            test_places();
             test_gathered_rows();
             test_copies();
             test_copies_share_the_clock();

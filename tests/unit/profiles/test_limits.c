@@ -553,6 +553,13 @@ static void test_large_slab_C04(void **state)
     assert_runs(p, &f);
 }
 
+/* A device's memory is not mapped, whoever lives on that is reached through queue pairs there. */
+static void assert_runs_on_device(const k3_profile_t *p, k3_limit_facts_t f)
+{
+    f.on_device = true;
+    assert_runs(p, &f);
+}
+
 static void test_mapped_memory_only(void **state)
 {
     unsigned count = 0;
@@ -565,6 +572,7 @@ static void test_mapped_memory_only(void **state)
         f.p2p = false;
         if (p->limits.one_node_mapped) {
             assert_refused(p, &f, "one node", "--p2p off");
+            assert_runs_on_device(p, f);
             f.nodes = 2;
             f.ranks_per_node = 4;
             assert_runs(p, &f);
@@ -576,6 +584,7 @@ static void test_mapped_memory_only(void **state)
         }
         count++;
         assert_refused(p, &f, "--p2p off", NULL);
+        assert_runs_on_device(p, f);
         f.p2p = true;
         f.nodes = 2;
         f.ranks_per_node = 4;
