@@ -65,7 +65,7 @@ void k3_qps_touch(k3_qps_t *qps)
 
     touch(qps->memory, total);
     for (int peer = 0; peer < qps->world->size; peer++) {
-        touch(peer != qps->world->rank ? k3_qps_mapped(qps, peer) : NULL, total);
+        touch(peer != qps->world->rank ? k3_lane_of(qps, peer, 0)->mapped : NULL, total);
     }
 }
 
