@@ -294,6 +294,16 @@ static void run_bare(k3_region_t *r, k3_error_t *err)
     k3_region_restore_waits(r);
 }
 
+/* For the caches alone. */
+static void run_bare_unkept(k3_region_t *r, k3_error_t *err)
+{
+    k3_spans_t kept = r->spans;
+
+    run_bare(r, err);
+    kept.dead = r->spans.dead;
+    r->spans = kept;
+}
+
 static void run_ordered(k3_region_t *r, k3_error_t *err)
 {
     k3_span_begin(&r->spans, K3_PHASE_ORDERED);
@@ -312,12 +322,13 @@ static void run_floor(k3_region_t *r, k3_error_t *err)
 
 /* The same messages several times in one iteration: by the engine, by the engine without accounts, by the
  * bare loop, by one that keeps the protocol's order, and by one that makes its copies too. A pair of the
- * engine stands in front of each loop, so that each finds the caches as a pair leaves them, and the turns
- * rotate. An engine's own control waits as its dispatch does; there are no other loops then. */
+ * engine stands in front of each loop and a loop in front of each pair that is kept, so that each finds the
+ * caches as the other kind leaves them, and the turns rotate. An engine's own control waits as its dispatch
+ * does: there are no other loops then. */
 static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err)
 {
     enum { BOOKED, BARE, UNBOOKED, ORDERED, BETWEEN, FLOOR, TURNS };
-    uint64_t turns = r->control != NULL ? TURNS : ORDERED;
+    uint64_t turns = r->control != NULL ? TURNS : BETWEEN;
 
     for (uint64_t turn = 0; turn < turns && err->status == K3_OK; turn++) {
         switch ((payload + turn) % turns) {
@@ -331,7 +342,11 @@ static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err
             run_unbooked(r, true, err);
             break;
         case ORDERED:
-            run_ordered(r, err);
+            if (r->control != NULL) {
+                run_ordered(r, err);
+            } else {
+                run_bare_unkept(r, err);
+            }
             break;
         case BETWEEN:
             run_unbooked(r, false, err);
