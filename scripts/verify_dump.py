@@ -81,7 +81,7 @@ def quantise(rows, kind):
     group = {"fp8": 128, "mxfp8": 32, "mxfp4": 32, "int8": width}.get(kind)
     if group is None:
         raise Unverifiable("the format %s is not known here" % kind)
-    x = rows.reshape(n, width // group, group)
+    x = np.pad(rows, ((0, 0), (0, -width % group))).reshape(n, -1, group)  # the last group may be short
     amax = np.abs(x).max(axis=2)
     fraction, exponent = np.frexp(amax)
     if kind in ("fp8", "int8"):
@@ -104,8 +104,8 @@ def quantise(rows, kind):
         codes = nearest_code(quotient, table)
         values = np.where(negative, -table[codes], table[codes])
         codes = codes + np.where(negative, 8 if kind == "mxfp4" else 128, 0)
-    values = (values.astype(np.float32) * scale[:, :, None]).astype(np.float64).reshape(n, width)
-    codes = codes.reshape(n, width).astype(np.uint8)
+    values = (values.astype(np.float32) * scale[:, :, None]).astype(np.float64).reshape(n, -1)[:, :width]
+    codes = codes.reshape(n, -1)[:, :width].astype(np.uint8)
     if kind == "mxfp4":
         codes = codes[:, 0::2] | codes[:, 1::2] << 4
     return values, codes, scale_bytes

@@ -14,7 +14,7 @@ verify() { run_it "$python" "$source_dir/scripts/verify_dump.py" "$1"; }
 dumped() { # NAME ARGUMENTS: a run of tiny, and NumPy's word for it
     local name=$1
     shift
-    launch 4 run --model tiny --tokens 8 --seed 7 --check ends --iters 1 --dump "$name" --out "$name.json" "$@"
+    launch 4 run --model "${model:-tiny}" --tokens 8 --seed 7 --check ends --iters 1 --dump "$name" --out "$name.json" "$@"
     expect_rc 0
     verify "$name"
     expect_rc 0
@@ -25,6 +25,8 @@ dumped() { # NAME ARGUMENTS: a run of tiny, and NumPy's word for it
 dumped origin --nodes-as 2 --backend mooncake
 dumped ranks --backend mori:intra --dispatch-dtype mxfp8 --combine-dtype fp8
 dumped cut --backend none
+# Fewer columns than a scale stands for.
+model=tiny:I=64 dumped short --nodes-as 2 --backend deepep:ll
 [ -z "${K3BENCH_TEST_LONG:-}" ] || {
     dumped nodes --nodes-as 2 --backend mori:v1
     dumped slots --backend megamoe
