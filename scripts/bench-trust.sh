@@ -121,8 +121,9 @@ def report(name, comparisons):
     count = {v: sum(c["verdict"] == v for c in cells) for v in ("worse", "better", "same", "inconclusive")}
     needed = [c["launches_needed"] for c in cells if c.get("launches_needed")]
     alone = sum(c["p"] <= 0.05 for c in cells)
+    family = next((i for i, p in enumerate(sorted(c["p"] for c in cells)) if p * (len(cells) - i) > 0.05), len(cells))
     print(f"{name:44} {len(comparisons):4} comparisons, {len(cells):5} cells: " + ", ".join(f"{n} {v}" for v, n in count.items())
-          + f"; p <= 0.05 alone in {alone} ({100 * alone / len(cells):.1f} %)"
+          + f"; p <= 0.05 alone in {alone} ({100 * alone / len(cells):.1f} %), by Holm over all these cells {family}"
           + f"; median shift {statistics.median(c['shift_pct'] for c in cells):+.2f} %"
           + (f"; launches needed {statistics.median(needed):.0f} (median)" if needed else ""))
 
