@@ -18,7 +18,7 @@ typedef struct k3_dump {
     unsigned           files;
 } k3_dump_t;
 
-/* Rank 0: writes NAME.npy and keeps its line. */
+/* dump_arrays.c; rank 0: writes NAME.npy and keeps its line. */
 k3_status_t k3_dump_array(k3_dump_t *dump, const char *name, k3_npy_type_t type, unsigned dims,
                           const uint64_t *shape, const void *data, const char *what,
                           k3_error_t *err);

@@ -1,4 +1,4 @@
-/* What the parts of the sampling share. */
+/* What the parts of the sampling share (sampler.c), and these parts. */
 #ifndef K3_REGION_SAMPLER_H
 #define K3_REGION_SAMPLER_H
 
@@ -34,6 +34,8 @@ typedef struct k3_sampler {
 
 /* One iteration with inputs of its own. Another rank waits inside it, so a fault cannot be agreed on. */
 void k3_sampler_iterate(k3_sampler_t *s);
+/* This rank's time of a phase in the last iteration, us. */
+double k3_sampler_time(const k3_sampler_t *s, int phase);
 /* Headline time of the last iteration, us: the maximum over ranks, as then is took_us. *late_us: by how much the latest rank
  * missed the start; NULL: not wanted. Collective. */
 double k3_sampler_headline(k3_sampler_t *s, double *late_us);

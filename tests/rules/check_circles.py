@@ -26,8 +26,6 @@ ALLOWED = [
     {"kernels/bench/bench.c", "kernels/bench/ceilings.c", "kernels/bench/experts.c",
      "kernels/bench/rows.c"},
     {"bench/region/weights.c", "bench/region/weights_device.c"},
-    {"bench/region/dump.c", "bench/region/dump_text.c", "bench/region/dump_weights.c"},
-    {"bench/region/instrument.c", "bench/region/measure.c", "bench/region/warmup.c"},
     {"bench/engines/fused.c", "bench/engines/fused_pull.c", "bench/engines/fused_window.c"},
     {"bench/engines/rails_rings.c", "bench/engines/rails_rings_combine.c"},
 ]
