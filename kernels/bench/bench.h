@@ -17,6 +17,8 @@ typedef struct k3_bench {
     double              seconds; /* to spend on one line */
 } k3_bench_t;
 
+/* --- series.c --------------------------------------------------------------------------------- */
+
 double k3_bench_now(void);
 void   k3_bench_add(k3_bench_series_t *series, double since); /* what has passed since then */
 double k3_bench_median(k3_bench_series_t *series);            /* sorts it */
