@@ -37,7 +37,8 @@ static void run(k3_spans_global_t *g, uint64_t n, double *truth_us)
 
 static void test_against_the_system(k3_sync_t *sync)
 {
-    k3_region_t       region = {.pairs = 1};
+    k3_cell_t         cell = {.component = K3_COMPONENT_PAIR};
+    k3_region_t       region = {.cell = &cell, .pairs = 1};
     k3_spans_global_t g;
     k3_span_result_t  result;
     k3_summary_t      truth;
@@ -72,7 +73,8 @@ static void test_against_the_system(k3_sync_t *sync)
 /* Spans of nothing: what the clocks may be off is more than a tenth of them. */
 static void test_withheld(k3_sync_t *sync)
 {
-    k3_region_t       region = {.pairs = 1};
+    k3_cell_t         cell = {.component = K3_COMPONENT_PAIR};
+    k3_region_t       region = {.cell = &cell, .pairs = 1};
     k3_spans_global_t g;
     k3_span_result_t  result;
     k3_spans_t        spans = {.fault_phase = -1};
@@ -96,7 +98,8 @@ static void test_withheld(k3_sync_t *sync)
 
 static void test_without_clock(void)
 {
-    k3_region_t       region = {.pairs = 1};
+    k3_cell_t         cell = {.component = K3_COMPONENT_PAIR};
+    k3_region_t       region = {.cell = &cell, .pairs = 1};
     k3_spans_global_t g;
     k3_span_result_t  result;
     k3_spans_t        spans = {.fault_phase = -1};
