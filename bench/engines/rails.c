@@ -236,9 +236,9 @@ static k3_status_t rails_dispatch(void *engine, const k3_rows_t *rows, k3_error_
     if (e->rings != NULL) {
         return k3_rings_dispatch(e, rows, err);
     }
-    k3_span_begin(spans, K3_PHASE_QUANTIZE);
+    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
     k3_rails_list_rows(e, rows);
-    k3_span_end(spans, K3_PHASE_QUANTIZE);
+    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
     if (e->env.cell->profile->notify) {
         k3_span_begin(spans, K3_PHASE_NOTIFY);

@@ -321,9 +321,9 @@ k3_status_t k3_ranks_dispatch(void *engine, const k3_rows_t *rows, k3_error_t *e
     if (e->packed != NULL) {
         return k3_packed_dispatch(e, rows, err);
     }
-    k3_span_begin(spans, K3_PHASE_QUANTIZE);
+    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
     k3_ranks_list_rows(e, rows);
-    k3_span_end(spans, K3_PHASE_QUANTIZE);
+    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
 
     k3_qps_bank_begin(e->qps, K3_TRAFFIC_DISPATCH);
     if ((e->env.cell->profile->notify && notify(e, err) != K3_OK) || send(e, rows, err) != K3_OK) {
