@@ -96,8 +96,7 @@ static const char *fused_refuses_device(const k3_cell_t *cell)
 {
     (void)cell;
     return "one kernel brings rows in, computes and sends results: with posts of the host between "
-           "its "
-           "blocks it would be another protocol (--device cpu)";
+           "its blocks it would be another protocol (--device cpu)";
 }
 
 const k3_engine_ops_t k3_engine_fused = {

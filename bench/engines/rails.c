@@ -32,9 +32,9 @@ static void rails_destroy(void *engine)
             e->flag_next,    e->route_count, e->route_back,   e->notify_rows, e->notify_sums,
             e->notify_wants, e->passed,      e->got,          e->got_next,    e->forwarded,
             e->from,         e->record,      e->expert_begin, e->expert_fill, e->values,
-            e->scales,       e->out,         e->pair_out,     e->decoded,     e->decode_row,
-            e->sum_row,      e->seen,        e->row,          e->pair,        e->where,
-            e->node_mark,    e->index_mark,  e->wait_qp,
+            e->scales,       e->out,         e->pair_out,     e->decoded,     e->sum_row,
+            e->seen,         e->row,         e->pair,         e->where,       e->node_mark,
+            e->index_mark,   e->wait_qp,
     };
 
     for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
@@ -112,7 +112,6 @@ static k3_status_t alloc_forwarder(rails_engine_t *e, k3_error_t *err)
             {"signals missing", most, sizeof(uint32_t), &e->wait_qp},
             {"results decoded", (most < r->topk ? most : r->topk) * width, sizeof(uint16_t),
              &e->decoded},
-            {"result decoded", width, sizeof(float), &e->decode_row},
             {"sum", width, sizeof(uint16_t), &e->sum_row},
     };
 

@@ -126,7 +126,6 @@ typedef struct rails_engine {
 
     /* sums in a format other than bf16 */
     uint16_t *decoded; /* [min(K, max(n, N))][W] */
-    float    *decode_row;
     uint16_t *sum_row;
 
     /* waiting */

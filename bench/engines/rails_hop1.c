@@ -120,7 +120,7 @@ static uint32_t send_chunk(rails_engine_t *e, uint32_t node, uint32_t chunk,
     return sent;
 }
 
-static void send_chunks(rails_engine_t *e, uint32_t chunk)
+static void send_chunk_everywhere(rails_engine_t *e, uint32_t chunk)
 {
     const k3_rails_t *r = &e->rails;
 
@@ -218,15 +218,16 @@ static uint64_t block_end(const rails_engine_t *e, uint64_t first, uint64_t coun
 static k3_status_t send_block(rails_engine_t *e, const k3_rows_t *rows, uint64_t first,
                               uint64_t end, k3_error_t *err)
 {
-    uint64_t chunk = e->rails.chunk;
+    uint32_t chunk = e->rails.chunk, width = e->env.cell->model.latent;
 
-    for (uint64_t i = first; i < end && chunk == 0; i++) {
-        k3_block_fetch_ahead(rows, e->env.cell->model.latent, i);
-    }
-    for (uint64_t i = first; chunk > 0 && i < end; i += chunk) {
-        send_chunks(e, (uint32_t)(i / chunk));
-    }
-    if (chunk == 0) {
+    if (chunk > 0) {
+        for (uint64_t i = first; i < end; i += chunk) {
+            send_chunk_everywhere(e, (uint32_t)(i / chunk));
+        }
+    } else {
+        for (uint64_t i = first; i < end; i++) {
+            k3_block_fetch_ahead(rows, width, i);
+        }
         send_channels(e, end);
     }
     if (end == rows->count) {

@@ -407,8 +407,10 @@ k3_status_t k3_rings_dispatch(rails_engine_t *e, const k3_rows_t *rows, k3_error
 {
     k3_spans_t *spans = e->env.spans;
 
-    k3_span_begin(spans, K3_PHASE_QUANTIZE);
+    k3_span_begin(spans, K3_PHASE_DISPATCH_SEND);
     k3_rings_list_rows(e, rows);
+    k3_span_end(spans, K3_PHASE_DISPATCH_SEND);
+    k3_span_begin(spans, K3_PHASE_QUANTIZE);
     k3_rails_quantize(e, rows, 0, rows->count, err);
     k3_span_end(spans, K3_PHASE_QUANTIZE);
     if (err->status != K3_OK) {

@@ -54,10 +54,11 @@ void k3_rails_sums_destroy(rails_engine_t *e)
     k3_free(e->sum_part);
 }
 
+/* By the processor. */
 static void encode(const rails_engine_t *e, const uint16_t *row, uint8_t *out)
 {
-    e->env.kernels->encode(e->env.cell->combine_format, row, e->env.cell->model.latent, out,
-                           out + e->rails.result_scales_at);
+    e->env.compute->ops->encode_to(e->env.compute, e->env.cell->combine_format, row, 1,
+                                   e->env.cell->model.latent, &out);
 }
 
 /* --- on a device ----------------------------------------------------------------------------- */
@@ -180,11 +181,8 @@ static const uint16_t *bf16_row(rails_engine_t *e, const uint8_t *result, uint32
         e->coded[e->coded_count] = (uint8_t *)(uintptr_t)result;
         return e->plain + e->coded_count++ * width;
     }
-    e->env.kernels->decode(e->env.cell->combine_format, result, result + e->rails.result_scales_at,
-                           width, e->decode_row);
-    for (uint32_t j = 0; j < width; j++) {
-        row[j] = k3_f32_to_bf16(e->decode_row[j]);
-    }
+    e->env.compute->ops->decode_from(e->env.compute, e->env.cell->combine_format, &result, 1, width,
+                                     row);
     return row;
 }
 

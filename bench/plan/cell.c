@@ -329,10 +329,10 @@ static k3_status_t resolve_choices(const k3_cell_request_t *q, k3_cell_t *cell, 
     return K3_OK;
 }
 
-/* Engines that post on queue pairs, in a dispatch of their own. */
-static bool has_lanes(k3_engine_id_t engine)
+/* Posts on queue pairs, in a dispatch of its own. */
+static bool has_dispatch_lanes(const k3_profile_t *p)
 {
-    return engine == K3_ENGINE_SLAB || engine == K3_ENGINE_RANKS || engine == K3_ENGINE_RAILS;
+    return k3_profile_has_lanes(p) && p->engine != K3_ENGINE_FUSED;
 }
 
 /* What the engines cannot do. */
@@ -356,7 +356,7 @@ static k3_status_t refuse_engine(const k3_cell_t *cell, k3_error_t *err)
             "%s: dispatch, experts and combine overlap, so there is no component %s alone", p->name,
             k3_component_names[cell->component]);
     }
-    if (!has_lanes(p->engine) && cell->component == K3_COMPONENT_CONTROL) {
+    if (!has_dispatch_lanes(p) && cell->component == K3_COMPONENT_CONTROL) {
         return k3_fail(err, K3_ERR_UNSUPPORTED,
                        "%s: component control repeats the posts of queue pairs, engine %s has none",
                        p->name, k3_engine_name(p->engine));

@@ -17,11 +17,8 @@ static bool on_device(const k3_cell_request_t *q)
 
 static const char *without_lanes(const k3_cell_request_t *q, const k3_profile_t *p)
 {
-    bool lanes = p->engine == K3_ENGINE_SLAB || p->engine == K3_ENGINE_RANKS ||
-                 p->engine == K3_ENGINE_RAILS || p->engine == K3_ENGINE_FUSED;
-
     (void)q;
-    return lanes ? NULL : "it has no queue pairs";
+    return k3_profile_has_lanes(p) ? NULL : "it has no queue pairs";
 }
 
 static const char *without_mapping(const k3_cell_request_t *q, const k3_profile_t *p)

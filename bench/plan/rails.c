@@ -112,7 +112,6 @@ static void plan_records(const k3_cell_t *cell, k3_rails_t *r)
     r->meta_at = k3_profile_meta_at(p, cell->dispatch_format, width);
     r->result = k3_profile_combine_record(p, cell->combine_format, width, r->topk);
     r->result_payload = k3_profile_combine_payload(p, cell->combine_format, width);
-    r->result_scales_at = k3_format_value_bytes(cell->combine_format, width);
 }
 
 void k3_rails_plan(const k3_cell_t *cell, k3_rails_t *r)

@@ -37,7 +37,6 @@ typedef struct k3_rails {
     uint64_t record, record_payload; /* as posted, and values with scales */
     uint64_t scales_at, meta_at;     /* in a record; metadata: source, ids, weights */
     uint64_t result, result_payload;
-    uint64_t result_scales_at;
     bool     copies_out; /* received records leave the block: their slots are used again */
 
     /* offsets in the block */

@@ -308,6 +308,13 @@ static inline const char *k3_profile_state(const k3_profile_t *p)
     return p->refused != NULL ? "unsupported" : "available";
 }
 
+/* Its engine posts on queue pairs. */
+static inline bool k3_profile_has_lanes(const k3_profile_t *p)
+{
+    return p->engine == K3_ENGINE_SLAB || p->engine == K3_ENGINE_RANKS ||
+           p->engine == K3_ENGINE_RAILS || p->engine == K3_ENGINE_FUSED;
+}
+
 /* Rows are read by who needs them, in at least one direction. */
 static inline bool k3_profile_pulls(const k3_profile_t *p)
 {
