@@ -191,7 +191,7 @@ static int run_launched(int argc, char **argv)
     bool       first;
 
     if (k3_world_init(&argc, &argv, &d.world, &err) != K3_OK) {
-        return k3_command_end(&err);
+        return k3_world_refused(&d.world, &err);
     }
     k3_clock_init();
     first = d.world.rank == 0;

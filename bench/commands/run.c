@@ -180,22 +180,6 @@ static void close_run(k3_run_t *run)
     k3_world_free(&run->world);
 }
 
-/* Without a world only the launcher's variables tell the ranks apart; one of them speaks. */
-static bool first_of_launch(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                        "SLURM_PROCID"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *rank = getenv(names[i]);
-
-        if (rank != NULL) {
-            return strcmp(rank, "0") == 0;
-        }
-    }
-    return true;
-}
-
 /* The time-out before the options are parsed on all ranks; 60, its default, when it is not to be had. */
 static double asked_timeout(int argc, char **argv)
 {
@@ -224,7 +208,7 @@ static int run_run(int argc, char **argv)
     }
     k3_watchdog_guard(START_SECONDS + asked_timeout(argc, argv));
     if (k3_world_init(&argc, &argv, &run.world, &err) != K3_OK) {
-        return first_of_launch() ? k3_command_end(&err) : k3_exit_code(err.status);
+        return k3_world_refused(&run.world, &err);
     }
     k3_clock_init();
     rank = run.world.rank;

@@ -1,6 +1,7 @@
 #include "harness/mpi/launch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void k3_launch_read(k3_launch_t *launch)
 {
@@ -45,4 +46,19 @@ k3_status_t k3_launch_check(const k3_launch_t *launch, int size, k3_error_t *err
                    "%s says %s rank%s, but MPI sees %d: the program was started by the launcher of "
                    "another MPI than the one that it was built with, or alone inside such a launch",
                    launch->variable, launch->text, meant == 1 ? "" : "s", size);
+}
+
+bool k3_launch_first(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *rank = getenv(names[i]);
+
+        if (rank != NULL) {
+            return strcmp(rank, "0") == 0;
+        }
+    }
+    return true;
 }

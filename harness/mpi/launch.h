@@ -3,6 +3,8 @@
 #ifndef K3_MPI_LAUNCH_H
 #define K3_MPI_LAUNCH_H
 
+#include <stdbool.h>
+
 #include "harness/base/status.h"
 
 typedef struct k3_launch {
@@ -16,5 +18,8 @@ void k3_launch_read(k3_launch_t *launch);
 
 /* K3_ERR_ENV naming both values when the launcher meant another number of ranks than MPI sees. */
 k3_status_t k3_launch_check(const k3_launch_t *launch, int size, k3_error_t *err);
+
+/* Without a world only the launcher's variables tell the ranks apart: true for its rank 0, and where there is none. */
+bool k3_launch_first(void);
 
 #endif

@@ -175,6 +175,17 @@ void k3_world_free(k3_world_t *world)
     world->node_of = NULL;
 }
 
+int k3_world_refused(k3_world_t *world, const k3_error_t *err)
+{
+    if (k3_launch_first()) {
+        k3_log_set_rank(-1);
+        k3_log_error("%s", err->text);
+    }
+    k3_world_finalize(world);
+    k3_world_free(world);
+    return k3_exit_code(err->status);
+}
+
 /* --- one outcome for all --------------------------------------------------------------------- */
 
 k3_status_t k3_world_agree(const k3_world_t *world, k3_error_t *err)

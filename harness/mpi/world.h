@@ -34,6 +34,10 @@ void        k3_world_finalize(k3_world_t *world);
 /* Behind it, and behind a watchdog, which may still tell who hangs in MPI_Finalize. */
 void k3_world_free(k3_world_t *world);
 
+/* Ends what k3_world_init refused and returns the exit code. The launch's first rank tells the fault before any rank
+ * leaves: a launcher ends the others when one of them has left. */
+int k3_world_refused(k3_world_t *world, const k3_error_t *err);
+
 /* Collective. Every rank brings its own outcome; all leave with the same: the fault of the lowest
  * failing rank, its text preceded by "rank N: " when not every rank failed with the same text. */
 k3_status_t k3_world_agree(const k3_world_t *world, k3_error_t *err);
