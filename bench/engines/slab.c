@@ -25,6 +25,7 @@ static void slab_destroy(void *engine)
     k3_free(e->out);
     k3_free(e->scales);
     k3_free(e->values);
+    k3_free(e->counts);
     k3_free(e->seen);
     k3_free(e->arrived);
     k3_free(e->next);

@@ -16,11 +16,9 @@ typedef struct raw_put {
 } raw_put_t;
 
 typedef struct raw_signal {
-    uint8_t *mapped;
-    uint64_t offset;
-    uint64_t value;
-    int      peer;
-    unsigned qp;
+    uint8_t    *mapped;
+    int         peer;
+    k3_signal_t signal;
 } raw_signal_t;
 
 struct slab_raw {
@@ -71,10 +69,8 @@ static void add_signals(slab_engine_t *e)
 
             e->raw->signal[e->raw->signals++] = (raw_signal_t){
                 .mapped = base != NULL ? base + offset : NULL,
-                .offset = offset,
-                .value = k3_slab_count_value(e, n),
                 .peer = (int)peer,
-                .qp = k3_slab_qp(s, local),
+                .signal = {offset, k3_slab_count_value(e, n), k3_slab_qp(s, local)},
             };
         }
     }
@@ -111,9 +107,10 @@ k3_status_t k3_slab_control_create(slab_engine_t *e, k3_error_t *err)
 static inline void store_signal(const raw_signal_t *s, bool wide)
 {
     if (wide) {
-        __atomic_fetch_add((uint64_t *)(void *)s->mapped, s->value, __ATOMIC_RELEASE);
+        __atomic_fetch_add((uint64_t *)(void *)s->mapped, s->signal.value, __ATOMIC_RELEASE);
     } else {
-        __atomic_fetch_add((uint32_t *)(void *)s->mapped, (uint32_t)s->value, __ATOMIC_RELEASE);
+        __atomic_fetch_add((uint32_t *)(void *)s->mapped, (uint32_t)s->signal.value,
+                           __ATOMIC_RELEASE);
     }
 }
 
@@ -145,7 +142,7 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
         if (s->mapped != NULL) {
             store_signal(s, wide);
         } else {
-            k3_slab_signal(e, s->peer, s->qp, s->offset, s->value);
+            k3_slab_signals(e, s->peer, &s->signal, 1, false);
         }
     }
     k3_slab_wait(e, words, true, err);

@@ -51,6 +51,8 @@ struct slab_engine {
     const uint16_t   **parts;    /* [M][K] of the combine; [1][K] where results are decoded */
     const uint8_t    **records;  /* [arriving] */
     int32_t           *origins;  /* [arriving] the source's row of each */
+    k3_signal_t       *counts;   /* [local] signals of a dispatch to one peer */
+    k3_signal_kind_t   kind;     /* of all signals with a count or a flag */
     uint8_t          **placed;   /* counted: [own rows] where their numbers go */
     uint64_t           arriving; /* room of records and origins */
     uint8_t           *decoded;  /* results of one row; NULL: they come as bf16 */
@@ -93,22 +95,19 @@ static inline bool k3_slab_skips(const slab_engine_t *e, uint32_t rank)
     return k3_slab_is_masked(e, rank) && e->env.cell->profile->mask_at_send;
 }
 
-/* Posts a signal as the cell says: add or write, 4 or 8 bytes, behind the lane's messages. */
-static inline void k3_slab_signal(slab_engine_t *e, int peer, unsigned qp, uint64_t offset,
-                                  uint64_t value)
+/* Posts signals to one peer as the cell says, each behind its lane's messages. */
+static inline void k3_slab_signals(slab_engine_t *e, int peer, const k3_signal_t *list,
+                                   unsigned count, bool rings)
 {
-    bool add = e->env.cell->signal_op == K3_SIGNAL_ADD;
+    k3_error_t later = K3_ERROR_INIT; /* the queue pairs keep it */
 
-    if (e->env.cell->signal_waits) {
-        k3_error_t later = K3_ERROR_INIT; /* the queue pairs keep it */
-
-        k3_qps_flush_lane(e->qps, peer, qp, &later);
+    if (!e->env.cell->signal_waits) {
+        k3_qps_signals(e->qps, peer, e->kind, list, count, rings);
+        return;
     }
-    if (e->slab.signal_bytes == 8) {
-        (add ? k3_qps_signal_add64 : k3_qps_signal_write64)(e->qps, peer, qp, offset, value);
-    } else {
-        (add ? k3_qps_signal_add32 : k3_qps_signal_write32)(e->qps, peer, qp, offset,
-                                                            (uint32_t)value);
+    for (unsigned i = 0; i < count; i++) {
+        k3_qps_flush_lane(e->qps, peer, list[i].qp, &later);
+        k3_qps_signals(e->qps, peer, e->kind, &list[i], 1, rings);
     }
 }
 

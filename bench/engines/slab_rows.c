@@ -27,7 +27,11 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
     const k3_slab_t *s = &e->slab;
 
     e->arriving = k3_rows_arriving(e->env.cell, e->rank);
+    e->kind = e->env.cell->signal_op == K3_SIGNAL_ADD
+                  ? (s->signal_bytes == 8 ? K3_ADD64 : K3_ADD32)
+                  : (s->signal_bytes == 8 ? K3_WRITE64 : K3_WRITE32);
     if (k3_alloc("signals seen", s->experts, 1, &e->seen, err) != K3_OK ||
+        k3_alloc("signals to a peer", s->local, sizeof(*e->counts), &e->counts, err) != K3_OK ||
         k3_alloc("parts of rows", s->decoded > 0 ? 1 : s->m,
                  e->env.cell->model.topk * sizeof(*e->parts), &e->parts, err) != K3_OK ||
         k3_alloc("records arrived", e->arriving, sizeof(*e->records), &e->records, err) != K3_OK ||
@@ -129,24 +133,21 @@ static void send_rows(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, u
 static void send_counts(slab_engine_t *e, unsigned half)
 {
     const k3_slab_t *s = &e->slab;
-    bool             rings = e->env.cell->profile->doorbell_signal;
 
     for (uint32_t step = 0; step < s->ranks; step++) {
         uint32_t peer = (e->rank + step) % s->ranks;
 
-        for (uint32_t local = 0; local < s->local && !k3_slab_skips(e, peer); local++) {
-            uint32_t n = e->next[peer * s->local + local];
-
-            if (local + 1 < s->local) {
-                k3_qps_expect(e->qps, (int)peer, k3_slab_qp(s, local + 1));
-            }
-            k3_slab_signal(e, (int)peer, k3_slab_qp(s, local),
-                           s->signal[half] + k3_slab_count_at(s, local, e->rank),
-                           k3_slab_count_value(e, n));
-            if (rings) {
-                k3_qps_doorbell(e->qps, (int)peer, k3_slab_qp(s, local));
-            }
+        if (k3_slab_skips(e, peer)) {
+            continue;
         }
+        for (uint32_t local = 0; local < s->local; local++) {
+            e->counts[local] = (k3_signal_t){
+                .offset = s->signal[half] + k3_slab_count_at(s, local, e->rank),
+                .value = k3_slab_count_value(e, e->next[peer * s->local + local]),
+                .qp = k3_slab_qp(s, local),
+            };
+        }
+        k3_slab_signals(e, (int)peer, e->counts, s->local, e->env.cell->profile->doorbell_signal);
     }
 }
 
@@ -358,6 +359,7 @@ static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source,
     const uint8_t   *output = output_at(e, local, source, &stride);
     unsigned         qp = k3_slab_qp(s, local);
     bool             mapped = k3_qps_mapped(e->qps, (int)source) != NULL;
+    k3_signal_t      flag;
 
     for (uint32_t i = 0; i < e->arrived[local * s->ranks + source]; i++) {
         const uint8_t *result;
@@ -375,10 +377,8 @@ static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source,
         output += stride;
         staging += s->result_stride;
     }
-    k3_slab_signal(e, (int)source, qp, s->signal[half] + k3_slab_flag_at(s, expert_id), 1);
-    if (e->env.cell->profile->doorbell_signal) {
-        k3_qps_doorbell(e->qps, (int)source, qp);
-    }
+    flag = (k3_signal_t){s->signal[half] + k3_slab_flag_at(s, expert_id), 1, qp};
+    k3_slab_signals(e, (int)source, &flag, 1, e->env.cell->profile->doorbell_signal);
     return K3_OK;
 }
 

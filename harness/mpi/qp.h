@@ -182,6 +182,16 @@ void k3_qps_signal_add64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, 
 void k3_qps_signal_write32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value);
 void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value);
 
+/* Signals to one peer in the order of the list, each with a doorbell where it rings: for the accounts one begins where
+ * the one before was complete. */
+typedef enum k3_signal_kind { K3_ADD32, K3_ADD64, K3_WRITE32, K3_WRITE64 } k3_signal_kind_t;
+typedef struct k3_signal {
+    uint64_t offset, value;
+    unsigned qp;
+} k3_signal_t;
+void k3_qps_signals(k3_qps_t *qps, int peer, k3_signal_kind_t kind, const k3_signal_t *list,
+                    unsigned count, bool rings);
+
 /* A signal of `bytes` (a multiple of 8) in one block of a peer that must be mapped: the first 8 bytes,
  * which tell that the rest is there, are stored last and at once. */
 void k3_qps_signal_block(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset,

@@ -116,7 +116,15 @@ void k3_qps_put_words(k3_qps_t *qps, int peer, unsigned qp, const void *local, u
     post_put(qps, lane, &put, needs_time(qps, lane) ? k3_clock_now() : 0);
 }
 
-/* One message begins where the one before was complete: half the looks at the clock. */
+/* One post begins where the one before was complete, if that is known: half the looks at the clock. */
+static inline uint64_t begins_at(const k3_qps_t *qps, const k3_lane_t *lane, uint64_t done)
+{
+    if (done != 0) {
+        return done;
+    }
+    return needs_time(qps, lane) ? k3_clock_now() : 0;
+}
+
 void k3_qps_put_copies(k3_qps_t *qps, const k3_copy_t *to, unsigned count, const void *local,
                        uint64_t bytes, uint64_t payload)
 {
@@ -130,10 +138,7 @@ void k3_qps_put_copies(k3_qps_t *qps, const k3_copy_t *to, unsigned count, const
         if (i + 1 < count) {
             k3_qps_expect(qps, to[i + 1].peer, to[i + 1].qp);
         }
-        done = post_put(qps, lane, &put,
-                        done != 0               ? done
-                        : needs_time(qps, lane) ? k3_clock_now()
-                                                : 0);
+        done = post_put(qps, lane, &put, begins_at(qps, lane, done));
         if (to[i].rings) {
             k3_qps_doorbell(qps, to[i].peer, to[i].qp);
             done = 0;
@@ -204,37 +209,35 @@ static inline void order_lane(k3_qps_t *qps, k3_lane_t *lane)
     }
 }
 
-typedef enum signal_kind { ADD32, ADD64, WRITE32, WRITE64 } signal_kind_t;
-
-static inline unsigned width_of(signal_kind_t kind)
+static inline unsigned width_of(k3_signal_kind_t kind)
 {
-    return kind == ADD32 || kind == WRITE32 ? 4 : 8;
+    return kind == K3_ADD32 || kind == K3_WRITE32 ? 4 : 8;
 }
 
-static inline void store_signal(char *word, uint64_t value, signal_kind_t kind)
+static inline void store_signal(char *word, uint64_t value, k3_signal_kind_t kind)
 {
     switch (kind) {
-    case ADD32:
+    case K3_ADD32:
         __atomic_fetch_add((uint32_t *)(void *)word, (uint32_t)value, __ATOMIC_RELEASE);
         break;
-    case ADD64:
+    case K3_ADD64:
         __atomic_fetch_add((uint64_t *)(void *)word, value, __ATOMIC_RELEASE);
         break;
-    case WRITE32:
+    case K3_WRITE32:
         __atomic_store_n((uint32_t *)(void *)word, (uint32_t)value, __ATOMIC_RELEASE);
         break;
-    case WRITE64:
+    case K3_WRITE64:
         __atomic_store_n((uint64_t *)(void *)word, value, __ATOMIC_RELEASE);
         break;
     }
 }
 
 static inline bool send_signal(k3_qps_t *qps, k3_lane_t *lane, k3_op_t *op, uint64_t offset,
-                               uint64_t value, signal_kind_t kind)
+                               uint64_t value, k3_signal_kind_t kind)
 {
-    ucp_request_param_t   *param = kind == ADD32   ? &qps->add32_param
-                                   : kind == ADD64 ? &qps->add64_param
-                                                   : &qps->put_param;
+    ucp_request_param_t   *param = kind == K3_ADD32   ? &qps->add32_param
+                                   : kind == K3_ADD64 ? &qps->add64_param
+                                                      : &qps->put_param;
     const k3_lane_words_t *words = qps->words != NULL ? &qps->words[lane - qps->lanes] : NULL;
     ucp_rkey_h             rkey = words != NULL ? words->rkey : lane->rkey;
     uint64_t               remote = (words != NULL ? words->remote : lane->remote) + offset;
@@ -246,7 +249,7 @@ static inline bool send_signal(k3_qps_t *qps, k3_lane_t *lane, k3_op_t *op, uint
         op->value.u64 = value;
     }
     param->user_data = op;
-    if (kind == ADD32 || kind == ADD64) {
+    if (kind == K3_ADD32 || kind == K3_ADD64) {
         result = ucp_atomic_op_nbx(lane->ep, UCP_ATOMIC_OP_ADD, &op->value, 1, remote, rkey, param);
     } else {
         result = ucp_put_nbx(lane->ep, &op->value, width_of(kind), remote, rkey, param);
@@ -254,16 +257,15 @@ static inline bool send_signal(k3_qps_t *qps, k3_lane_t *lane, k3_op_t *op, uint
     return settle_op(qps, op, result);
 }
 
-static inline void post_signal(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset,
-                               uint64_t value, signal_kind_t kind)
+/* Returns when the signal was complete, in ticks; 0: not yet, or nobody keeps time. */
+static inline uint64_t post_signal(k3_qps_t *qps, k3_lane_t *lane, uint64_t offset, uint64_t value,
+                                   k3_signal_kind_t kind, uint64_t posted)
 {
-    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
-    uint64_t   posted = needs_time(qps, lane) ? k3_clock_now() : 0;
     k3_book_t *book = qps->booking ? open_book(qps, &qps->posts, lane, posted) : NULL;
     bool       in_flight = false;
+    uint64_t   now;
 
-    assert(qp < qps->qps_per_peer && offset % width_of(kind) == 0 &&
-           offset + width_of(kind) <= qps->tail + K3_TAIL_BYTES);
+    assert(offset % width_of(kind) == 0 && offset + width_of(kind) <= qps->tail + K3_TAIL_BYTES);
     if (lane->mapped != NULL) {
         store_signal(lane->mapped + offset, value, kind);
     } else {
@@ -274,36 +276,68 @@ static inline void post_signal(k3_qps_t *qps, int peer, unsigned qp, uint64_t of
     if (__builtin_expect(lane->slow, 0)) {
         slow_down(qps, posted);
     }
-    if (book != NULL) {
-        book->signals++;
-        book->bytes_wire += width_of(kind);
-        if (!in_flight) {
-            /* One store: done when it is posted, a second look at the clock would cost more. */
-            bool at_once = lane->mapped != NULL && !lane->slow;
-
-            book_stored(qps, lane, book, posted, at_once ? posted : k3_clock_now(), false);
-        }
+    if (book == NULL) {
+        return 0;
     }
+    book->signals++;
+    book->bytes_wire += width_of(kind);
+    if (in_flight) {
+        return 0;
+    }
+    /* One store: done when it is posted, a second look at the clock would cost more. */
+    now = lane->mapped != NULL && !lane->slow ? posted : k3_clock_now();
+    book_stored(qps, lane, book, posted, now, false);
+    return now;
+}
+
+static inline void post_one_signal(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset,
+                                   uint64_t value, k3_signal_kind_t kind)
+{
+    k3_lane_t *lane = k3_lane_of(qps, peer, qp);
+
+    assert(qp < qps->qps_per_peer);
+    post_signal(qps, lane, offset, value, kind, needs_time(qps, lane) ? k3_clock_now() : 0);
 }
 
 void k3_qps_signal_add32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value)
 {
-    post_signal(qps, peer, qp, offset, value, ADD32);
+    post_one_signal(qps, peer, qp, offset, value, K3_ADD32);
 }
 
 void k3_qps_signal_add64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value)
 {
-    post_signal(qps, peer, qp, offset, value, ADD64);
+    post_one_signal(qps, peer, qp, offset, value, K3_ADD64);
 }
 
 void k3_qps_signal_write32(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint32_t value)
 {
-    post_signal(qps, peer, qp, offset, value, WRITE32);
+    post_one_signal(qps, peer, qp, offset, value, K3_WRITE32);
 }
 
 void k3_qps_signal_write64(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset, uint64_t value)
 {
-    post_signal(qps, peer, qp, offset, value, WRITE64);
+    post_one_signal(qps, peer, qp, offset, value, K3_WRITE64);
+}
+
+void k3_qps_signals(k3_qps_t *qps, int peer, k3_signal_kind_t kind, const k3_signal_t *list,
+                    unsigned count, bool rings)
+{
+    uint64_t done = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        k3_lane_t *lane = k3_lane_of(qps, peer, list[i].qp);
+
+        assert(list[i].qp < qps->qps_per_peer);
+        if (i + 1 < count) {
+            k3_qps_expect(qps, peer, list[i + 1].qp);
+        }
+        done =
+            post_signal(qps, lane, list[i].offset, list[i].value, kind, begins_at(qps, lane, done));
+        if (rings && lane->mapped == NULL) {
+            k3_qps_doorbell(qps, peer, list[i].qp);
+            done = 0;
+        }
+    }
 }
 
 void k3_qps_signal_block(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset,
@@ -313,7 +347,7 @@ void k3_qps_signal_block(k3_qps_t *qps, int peer, unsigned qp, uint64_t offset,
 
     assert(bytes >= 8 && bytes % 8 == 0 && offset + bytes <= qps->tail && lane->mapped != NULL);
     memcpy(lane->mapped + offset + 8, words + 1, bytes - 8);
-    post_signal(qps, peer, qp, offset, words[0], WRITE64);
+    post_one_signal(qps, peer, qp, offset, words[0], K3_WRITE64);
     if (qps->booking) {
         qps->posts.bank_books[lane - qps->lanes].bytes_wire += bytes - 8;
     }
@@ -337,7 +371,7 @@ void k3_qps_doorbell(k3_qps_t *qps, int peer, unsigned qp)
         return;
     }
     if (qps->booking) {
-        open_book(qps, &qps->posts, lane, k3_clock_now())->doorbells++;
+        qps->posts.bank_books[lane - qps->lanes].doorbells++; /* of what was posted */
     }
     ucp_worker_progress(qps->worker);
 }

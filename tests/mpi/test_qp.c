@@ -5,7 +5,7 @@
 #include "harness/base/keyed.h"
 #include "ranks.h"
 
-enum { SLOT = 4096, SIGNAL_SLOT = 64, ROUNDS = 3, BIG = 1 << 20 };
+enum { SLOT = 4096, SIGNAL_SLOT = 64, ROUNDS = 3, BIG = 1 << 20, LANES_MAX = 32 };
 
 static k3_qps_t *qps;
 static unsigned  per_peer;
@@ -36,6 +36,7 @@ static void open_qps(k3_fabric_t *fabric, unsigned qps_per_peer, bool p2p)
     k3_qps_config_t config;
     char           *memory;
 
+    CHECK(qps_per_peer <= LANES_MAX);
     per_peer = qps_per_peer;
     signals_at = lanes * SLOT;
     big_at = signals_at + lanes * SIGNAL_SLOT;
@@ -54,12 +55,50 @@ static void open_qps(k3_fabric_t *fabric, unsigned qps_per_peer, bool p2p)
 
 /* --- data and signals ------------------------------------------------------------------------ */
 
+/* What is added to or written into the four words of a lane in a round. */
+static uint64_t value_of(unsigned word, unsigned qp, unsigned round)
+{
+    const uint64_t values[] = {qp + 1, (UINT64_C(1) << 32) - 1, round + 1,
+                               UINT64_C(0x100000000) * (round + 1)};
+
+    return values[word];
+}
+
+static void signal_one_by_one(int peer, unsigned qp, unsigned round)
+{
+    uint64_t word = signals_at + lane_number(world.rank, qp) * SIGNAL_SLOT;
+
+    k3_qps_signal_add32(qps, peer, qp, word, (uint32_t)value_of(0, qp, round));
+    k3_qps_signal_add64(qps, peer, qp, word + 8, value_of(1, qp, round));
+    k3_qps_signal_write32(qps, peer, qp, word + 16, (uint32_t)value_of(2, qp, round));
+    k3_qps_signal_write64(qps, peer, qp, word + 24, value_of(3, qp, round));
+    k3_qps_doorbell(qps, peer, qp);
+}
+
+static void signal_by_lists(int peer, unsigned round)
+{
+    static const k3_signal_kind_t kinds[] = {K3_ADD32, K3_ADD64, K3_WRITE32, K3_WRITE64};
+    k3_signal_t                   list[LANES_MAX];
+
+    for (unsigned word = 0; word < 4; word++) {
+        for (unsigned qp = 0; qp < per_peer; qp++) {
+            list[qp] = (k3_signal_t){
+                .offset = signals_at + lane_number(world.rank, qp) * SIGNAL_SLOT + 8 * word,
+                .value = value_of(word, qp, round),
+                .qp = qp,
+            };
+        }
+        k3_qps_signals(qps, peer, kinds[word], list, per_peer, word == 3);
+    }
+}
+
 static void send_all(unsigned char *source, unsigned round)
 {
+    bool lists = round % 2 == 1;
+
     for (int peer = 0; peer < world.size; peer++) {
         for (unsigned qp = 0; qp < per_peer; qp++) {
             uint64_t       lane = lane_number(world.rank, qp);
-            uint64_t       word = signals_at + lane * SIGNAL_SLOT;
             unsigned       bytes = message_bytes(qp);
             unsigned char *data = source + lane_number(peer, qp) * SLOT;
 
@@ -67,11 +106,12 @@ static void send_all(unsigned char *source, unsigned round)
                 data[i] = byte_of(world.rank, peer, qp, round, i);
             }
             k3_qps_put(qps, peer, qp, data, lane * SLOT, bytes, bytes / 2);
-            k3_qps_signal_add32(qps, peer, qp, word, qp + 1);
-            k3_qps_signal_add64(qps, peer, qp, word + 8, (UINT64_C(1) << 32) - 1);
-            k3_qps_signal_write32(qps, peer, qp, word + 16, round + 1);
-            k3_qps_signal_write64(qps, peer, qp, word + 24, UINT64_C(0x100000000) * (round + 1));
-            k3_qps_doorbell(qps, peer, qp);
+            if (!lists) {
+                signal_one_by_one(peer, qp, round);
+            }
+        }
+        if (lists) {
+            signal_by_lists(peer, round);
         }
     }
 }
