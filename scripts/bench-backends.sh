@@ -13,7 +13,7 @@ if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 cell=(--model "kimi-k3:E=64,I=64" --dp 2 --tokens "$tokens")
-mapped=mooncake,deepep:ll,nixl,uccl,deepep_v2:direct,mori:asyncll,nccl_ep,pplx_garden
+mapped=mooncake,deepep:ll,nixl,pplx,uccl,deepep_v2:direct,mori:asyncll,nccl_ep,pplx_garden
 rails=deepep:normal,deepep_v2:hybrid,mori:v1,mori:v1ll
 
 # launch NAME OPTIONS...: its record in $work/NAME.json
@@ -33,7 +33,7 @@ jq -r 'def hundredth: . * 100 | round / 100;
           "  \($name)\t\($p.dispatch[0] | round) us\t\(over("control"))\t\(over("control_ordered"))\t\(over("control_floor"))"
       else "  \($name)\t\(.status): \(.reason)" end' "$work/control.json" | column -t -s "$(printf '\t')"
 
-launch pairs --component pair --nodes-as 2 --backend "$mapped,$rails,pplx,mpi"
+launch pairs --component pair --nodes-as 2 --backend "$mapped,$rails,mpi"
 echo "dispatch and combine back to back (pair), fastest first, us with the 95 % interval of the median"
 jq -r '[.cells[] | select(.status == "ok") | {name: (.backend + (if .mode == "" then "" else ":" + .mode end)), p: (.phases[] | select(.name == "pair"))}]
     | sort_by(.p.median)[] | "  \(.name)\t\(.p.median | round)\t\(.p.ci95 | if . == null then "-" else "\(.[0] | round) .. \(.[1] | round)" end)"' \

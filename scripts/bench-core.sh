@@ -35,16 +35,23 @@ ratio() {
 
 shape=kimi-k3:E=64,I=64 # true widths and top-k; fewer experts, so that the slots fit anywhere
 
+# over NAME PHASE: a dispatch over it, of the medians and (of the minima)
+over() {
+    printf '%s (%s)' "$(ratio "$(median "$1" 0 dispatch)" "$(median "$1" 0 "$2")")" \
+        "$(ratio "$(minimum "$1" 0 dispatch)" "$(minimum "$1" 0 "$2")")"
+}
+
 echo "dispatch of deepep:ll, 8 ranks, $shape, shared memory (ratios of medians, of minima in brackets)"
 for p2p in on off; do
     for tokens in 128 1; do
-        launch "control-$p2p-$tokens" 8 --model "$shape" --component control --backend deepep:ll \
-            --tokens "$tokens" --p2p "$p2p"
-        name=control-$p2p-$tokens
-        d=$(median "$name" 0 dispatch) c=$(median "$name" 0 control) u=$(median "$name" 0 dispatch_unbooked)
-        dm=$(minimum "$name" 0 dispatch) cm=$(minimum "$name" 0 control) um=$(minimum "$name" 0 dispatch_unbooked)
-        printf '  p2p %-3s T=%-4s dispatch %10.1f us   over bare loop %s (%s)   accounts on over off %s (%s)\n' \
-            "$p2p" "$tokens" "$d" "$(ratio "$d" "$c")" "$(ratio "$dm" "$cm")" "$(ratio "$d" "$u")" "$(ratio "$dm" "$um")"
+        for format in fp8 bf16; do
+            name=control-$p2p-$tokens-$format
+            launch "$name" 8 --model "$shape" --component control --backend deepep:ll --tokens "$tokens" --p2p "$p2p" \
+                --dispatch-dtype "$format"
+            printf '  p2p %-3s T=%-4s %-4s dispatch %10.1f us   over bare loop %s   over the loop that brings rows to their format %s   accounts on over off %s\n' \
+                "$p2p" "$tokens" "$format" "$(median "$name" 0 dispatch)" "$(over "$name" control)" "$(over "$name" control_floor)" \
+                "$(over "$name" dispatch_unbooked)"
+        done
     done
 done
 

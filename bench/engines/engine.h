@@ -110,8 +110,11 @@ typedef struct k3_engine_ops {
     k3_status_t (*settle)(void *engine, k3_error_t *err);
 
     /* The messages and signals of one dispatch by a bare loop without bookkeeping, until this
-     * rank's own arrived: the control that dispatch is held against. NULL: the engine has none. */
-    k3_status_t (*control)(void *engine, const k3_rows_t *rows, k3_error_t *err);
+     * rank's own arrived: the control that dispatch is held against. in_full: rows are brought to their
+     * format too, as far ahead of their copies as the engine does. For cells without one, and where it is
+     * NULL, the loops of control.h serve. */
+    k3_status_t (*control)(void *engine, const k3_rows_t *rows, bool in_full, k3_error_t *err);
+    bool (*has_control)(const k3_cell_t *cell);
 
     /* Who this rank has masked, [R]; a rank that is dead by fault injection (env->spans->dead) then
      * takes no part in dispatch and combine, but for what all ranks do together. NULL: the engine

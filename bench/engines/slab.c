@@ -59,6 +59,12 @@ static k3_status_t alloc_tables(slab_engine_t *e, k3_error_t *err)
     return K3_OK;
 }
 
+/* Those that count arrivals wait for no words of their own. */
+static bool slab_has_control(const k3_cell_t *cell)
+{
+    return !k3_is_counted(cell->profile);
+}
+
 static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_error_t *err)
 {
     slab_engine_t *e = NULL;
@@ -93,7 +99,9 @@ static k3_status_t slab_create(const k3_engine_env_t *env, void **engine_p, k3_e
         e->all_mapped = e->all_mapped && k3_qps_mapped(e->qps, peer) != NULL;
     }
     *engine_p = e;
-    return env->cell->component == K3_COMPONENT_CONTROL ? k3_slab_control_create(e, err) : K3_OK;
+    return env->cell->component == K3_COMPONENT_CONTROL && slab_has_control(env->cell)
+               ? k3_slab_control_create(e, err)
+               : K3_OK;
 }
 
 static void slab_rerouted(void *engine)
@@ -174,6 +182,7 @@ const k3_engine_ops_t k3_engine_slab = {
     .combine = slab_combine,
     .settle = slab_settle,
     .control = k3_slab_control,
+    .has_control = slab_has_control,
     .masks = slab_masks,
     .trapped = slab_trapped,
     .qps = slab_qps,

@@ -1,5 +1,6 @@
 /* The control of the slab family: the puts and signals of a dispatch as a flat list, posted by a loop that
- * keeps no books. What it takes is what the messages cost; what the engine takes above it is the engine's. */
+ * keeps no books. What it takes is what the messages cost, in full what their rows' format costs too; what a
+ * dispatch takes above it is the engine's: addresses, order, accounts. */
 #include <string.h>
 
 #include "bench/engines/slab_engine.h"
@@ -10,7 +11,7 @@ typedef struct raw_put {
     uint8_t *
         mapped; /* NULL: through the queue pair; on a device, whose rows the host cannot store, always */
     const uint8_t *local;
-    uint64_t       offset;
+    uint64_t       row, offset;
     int            peer;
     unsigned       qp;
 } raw_put_t;
@@ -48,7 +49,8 @@ static void add_put(slab_engine_t *e, uint64_t row, uint32_t expert)
 
     e->raw->put[e->raw->puts++] = (raw_put_t){
         .mapped = base != NULL ? base + offset : NULL,
-        .local = e->block + s->send[0] + row * s->record,
+        .local = k3_slab_own_record(e, e->block + s->send[0], row),
+        .row = row,
         .offset = offset,
         .peer = peer,
         .qp = k3_slab_qp(s, local),
@@ -114,20 +116,13 @@ static inline void store_signal(const raw_signal_t *s, bool wide)
     }
 }
 
-/* The caller separates the calls of all ranks by barriers, so one half serves and its words can be cleared
- * at once. */
-k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err)
+/* The puts from number `next` on, of rows below `end`; returns the number of the next. */
+static uint64_t post_puts(slab_engine_t *e, uint64_t next, uint64_t end)
 {
-    slab_engine_t         *e = engine;
-    const struct slab_raw *raw = e->raw;
-    k3_compute_t          *c = e->env.compute;
-    uint8_t               *words = e->words + e->slab.signal[0];
-    uint64_t               bytes = e->slab.record;
-    bool                   wide = e->slab.signal_bytes == 8;
+    uint64_t bytes = e->slab.record;
 
-    (void)rows;
-    for (uint64_t i = 0; i < raw->puts; i++) {
-        const raw_put_t *p = &raw->put[i];
+    for (; next < e->raw->puts && e->raw->put[next].row < end; next++) {
+        const raw_put_t *p = &e->raw->put[next];
 
         if (p->mapped != NULL) {
             memcpy(p->mapped, p->local, bytes);
@@ -135,9 +130,31 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
             k3_qps_put(e->qps, p->peer, p->qp, p->local, p->offset, bytes, bytes);
         }
     }
-    c->ops->copies_done(c); /* rows of the own rank */
-    for (uint64_t i = 0; i < raw->signals; i++) {
-        const raw_signal_t *s = &raw->signal[i];
+    return next;
+}
+
+/* Block by block, as the engine does. */
+static k3_status_t post_quantized(slab_engine_t *e, const k3_rows_t *rows, k3_error_t *err)
+{
+    k3_compute_t *c = e->env.compute;
+    uint64_t      next = 0, end;
+
+    for (uint64_t first = 0; first < rows->count && err->status == K3_OK; first = end) {
+        end = k3_block_end(c, first, rows->count);
+        k3_slab_quantize(e, rows, first, end, e->block + e->slab.send[0]);
+        if (c->ops->finish(c, err) == K3_OK) {
+            next = post_puts(e, next, end);
+        }
+    }
+    return err->status;
+}
+
+static void post_signals(slab_engine_t *e)
+{
+    bool wide = e->slab.signal_bytes == 8;
+
+    for (uint64_t i = 0; i < e->raw->signals; i++) {
+        const raw_signal_t *s = &e->raw->signal[i];
 
         if (s->mapped != NULL) {
             store_signal(s, wide);
@@ -145,14 +162,36 @@ k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err
             k3_slab_signals(e, s->peer, &s->signal, 1, false);
         }
     }
-    k3_slab_wait(e, words, true, err);
+}
+
+/* The caller separates the calls of all ranks by barriers, so one half serves and its words can be cleared
+ * at once. */
+static void clear_words(slab_engine_t *e, uint8_t *words)
+{
     for (uint32_t i = 0; i < e->slab.experts; i++) {
-        if (wide) {
+        if (e->slab.signal_bytes == 8) {
             k3_signal_clear64(words + i * e->slab.signal_bytes);
         } else {
             k3_signal_clear32(words + i * e->slab.signal_bytes);
         }
     }
+}
+
+k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, bool in_full, k3_error_t *err)
+{
+    slab_engine_t *e = engine;
+    k3_compute_t  *c = e->env.compute;
+    uint8_t       *words = e->words + e->slab.signal[0];
+
+    if (!in_full) {
+        post_puts(e, 0, rows->count);
+    } else if (post_quantized(e, rows, err) != K3_OK) {
+        return err->status;
+    }
+    c->ops->copies_done(c); /* rows of the own rank */
+    post_signals(e);
+    k3_slab_wait(e, words, true, err);
+    clear_words(e, words);
     if (err->status == K3_OK) {
         c->ops->finish(c, err);
     }

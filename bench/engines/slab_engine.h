@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "bench/engines/blocks.h"
 #include "bench/engines/engine.h"
 #include "bench/plan/counted.h"
 #include "bench/plan/slab.h"
@@ -129,9 +130,19 @@ static inline bool k3_rings(uint32_t every, uint32_t slot)
 k3_status_t k3_slab_wait(slab_engine_t *engine, const uint8_t *words, bool dispatch,
                          k3_error_t *err);
 
+/* slab_rows.c. Where an own row's record stands in the area it is sent from. Puts to mapped peers end at once:
+ * without a queue pair that still reads them the records of one block serve all blocks. */
+static inline uint8_t *k3_slab_own_record(const slab_engine_t *e, uint8_t *send, uint64_t row)
+{
+    return send + (e->all_mapped ? row % K3_BLOCK_ROWS : row) * e->slab.record;
+}
+/* The rows [first, end), within a block, to their records. */
+void k3_slab_quantize(slab_engine_t *engine, const k3_rows_t *rows, uint64_t first, uint64_t end,
+                      uint8_t *send);
+
 /* The control: the posts of a dispatch as a flat list, made at set-up. */
 k3_status_t k3_slab_control_create(slab_engine_t *engine, k3_error_t *err);
 void        k3_slab_control_destroy(slab_engine_t *engine);
-k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, k3_error_t *err);
+k3_status_t k3_slab_control(void *engine, const k3_rows_t *rows, bool in_full, k3_error_t *err);
 
 #endif

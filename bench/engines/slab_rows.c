@@ -1,7 +1,6 @@
 /* Slab profiles with one signal for each (expert, source), also for no row. Two halves of the block
  * alternate, so that a half is written again only after every rank has shown, by its next signals, that
  * it is done with it. */
-#include "bench/engines/blocks.h"
 #include "bench/engines/slab_engine.h"
 #include "bench/plan/cell_rows.h"
 #include "harness/base/arith.h"
@@ -54,16 +53,9 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 
 /* --- dispatch -------------------------------------------------------------------------------- */
 
-/* Where a row's record stands. Puts to mapped peers end at once: without a queue pair that still reads
- * them the records of one block serve all blocks. */
-static uint8_t *record_at(const slab_engine_t *e, uint8_t *send, uint64_t row)
-{
-    return send + (e->all_mapped ? row % K3_BLOCK_ROWS : row) * e->slab.record;
-}
-
 /* Each row is brought to its record once; all its copies are sent from there. */
-static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end,
-                     uint8_t *send)
+void k3_slab_quantize(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, uint64_t end,
+                      uint8_t *send)
 {
     const k3_slab_t       *s = &e->slab;
     uint32_t               width = e->env.cell->model.latent;
@@ -72,7 +64,7 @@ static void quantize(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, ui
         .rows = end - first,
         .width = width,
         .in = rows->latent + first * width,
-        .records = record_at(e, send, first),
+        .records = k3_slab_own_record(e, send, first),
         .stride = s->record,
         .numbered = true,
         .number = (uint32_t)first,
@@ -123,7 +115,7 @@ static void send_rows(slab_engine_t *e, const k3_rows_t *rows, uint64_t first, u
         unsigned n = address(e, rows->ids + i * topk, to);
 
         k3_block_fetch_ahead(rows, e->env.cell->model.latent, i);
-        k3_qps_put_copies(e->qps, to, n, record_at(e, send, i), e->slab.record,
+        k3_qps_put_copies(e->qps, to, n, k3_slab_own_record(e, send, i), e->slab.record,
                           e->slab.record_payload);
     }
 }
@@ -178,7 +170,7 @@ static k3_status_t send_all(slab_engine_t *e, const k3_rows_t *rows, k3_error_t 
     do {
         end = k3_block_end(compute, first, rows->count);
         k3_span_begin(spans, K3_PHASE_QUANTIZE);
-        quantize(e, rows, first, end, send);
+        k3_slab_quantize(e, rows, first, end, send);
         k3_span_end(spans, K3_PHASE_QUANTIZE);
         if (compute->ops->finish(compute, err) != K3_OK) {
             return err->status;

@@ -361,12 +361,6 @@ static k3_status_t refuse_engine(const k3_cell_t *cell, k3_error_t *err)
                        "%s: component control repeats the posts of queue pairs, engine %s has none",
                        p->name, k3_engine_name(p->engine));
     }
-    if (p->engine == K3_ENGINE_SLAB && p->completion == K3_DONE_COUNTING &&
-        cell->component == K3_COMPONENT_CONTROL) {
-        return k3_fail(err, K3_ERR_UNSUPPORTED,
-                       "%s: component control waits for one signal of each expert, it counts",
-                       p->name);
-    }
     return K3_OK;
 }
 

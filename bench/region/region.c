@@ -288,7 +288,7 @@ static void run_bare(k3_region_t *r, k3_error_t *err)
     if (r->control != NULL) {
         k3_control_bare(r->control, err);
     } else {
-        r->ops->control(r->engine, &rows, err);
+        r->ops->control(r->engine, &rows, false, err);
     }
     k3_span_end(&r->spans, K3_PHASE_CONTROL);
     k3_region_restore_waits(r);
@@ -315,23 +315,28 @@ static void run_floor(k3_region_t *r, k3_error_t *err)
 {
     k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
 
+    k3_region_keep_waits(r);
     k3_span_begin(&r->spans, K3_PHASE_FLOOR);
-    k3_control_floor(r->control, &rows, err);
+    if (r->control != NULL) {
+        k3_control_floor(r->control, &rows, err);
+    } else {
+        r->ops->control(r->engine, &rows, true, err);
+    }
     k3_span_end(&r->spans, K3_PHASE_FLOOR);
+    k3_region_restore_waits(r);
 }
 
 /* The same messages several times in one iteration: by the engine, by the engine without accounts, by the
  * bare loop, by one that keeps the protocol's order, and by one that makes its copies too. A pair of the
  * engine stands in front of each loop and a loop in front of each pair that is kept, so that each finds the
  * caches as the other kind leaves them, and the turns rotate. An engine's own control waits as its dispatch
- * does: there are no other loops then. */
+ * does: its bare loop keeps the order. */
 static k3_status_t run_control(k3_region_t *r, uint64_t payload, k3_error_t *err)
 {
     enum { BOOKED, BARE, UNBOOKED, ORDERED, BETWEEN, FLOOR, TURNS };
-    uint64_t turns = r->control != NULL ? TURNS : BETWEEN;
 
-    for (uint64_t turn = 0; turn < turns && err->status == K3_OK; turn++) {
-        switch ((payload + turn) % turns) {
+    for (uint64_t turn = 0; turn < TURNS && err->status == K3_OK; turn++) {
+        switch ((payload + turn) % TURNS) {
         case BOOKED:
             run_pair(r, err);
             break;

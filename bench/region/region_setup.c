@@ -245,6 +245,11 @@ static void run_shared(void *region)
     r->compute.ops->leave(&r->compute);
 }
 
+static bool has_control(const k3_region_t *r)
+{
+    return r->ops->control != NULL && r->ops->has_control(r->cell);
+}
+
 static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *options,
                                  k3_error_t *err)
 {
@@ -271,8 +276,8 @@ static k3_status_t create_engine(k3_region_t *r, const k3_region_options_t *opti
     uint64_t begin = k3_clock_now();
 
     k3_watchdog_tick("set-up: queue pairs and buffers", 0);
-    if (r->ops->create(&env, &r->engine, err) == K3_OK && r->ops->control == NULL &&
-        r->cell->component == K3_COMPONENT_CONTROL) {
+    if (r->ops->create(&env, &r->engine, err) == K3_OK &&
+        r->cell->component == K3_COMPONENT_CONTROL && !has_control(r)) {
         k3_control_create(&env, &r->control, err);
     }
     r->setup_queue_pairs_us = k3_clock_us(k3_clock_now() - begin);

@@ -265,9 +265,6 @@ static void test_refusals(void **state)
     request.signal = "write";
     assert_cell_refused(request, K3_ERR_UNSUPPORTED, "pplx", "signal write", "added up");
     request.signal = NULL;
-    request.component = "control";
-    assert_cell_refused(request, K3_ERR_UNSUPPORTED, "pplx", "control", NULL);
-    request.component = NULL;
     request.on_timeout = "mask";
     assert_cell_refused(request, K3_ERR_UNSUPPORTED, "pplx", "on-timeout mask", "wait");
 }
