@@ -1,7 +1,9 @@
 #include "bench/commands/fault.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "bench/plan/cell_rows.h"
 #include "harness/base/options.h"
 
 static k3_status_t parse_rank(const char *text, uint32_t world, int *rank, k3_error_t *err)
@@ -38,7 +40,7 @@ static k3_status_t parse_stall(const k3_list_t *p, uint32_t world, k3_fault_t *f
 
     if (parse_rank(p->items[1], world, &f->stall_rank, err) != K3_OK ||
         k3_parse_name("fault phase", p->items[2], k3_phase_names, &phase, err) != K3_OK ||
-        k3_parse_double("fault ms", p->items[3], 0.0, 3.6e6, &f->stall_ms, err) != K3_OK ||
+        k3_parse_double("fault ms", p->items[3], 1e-3, 3.6e6, &f->stall_ms, err) != K3_OK ||
         parse_when(p, 4, f, err) != K3_OK) {
         return err->status;
     }
@@ -68,6 +70,9 @@ static k3_status_t parse_ranks(const char *text, uint32_t world, k3_fault_t *f, 
         f->dead_rank[f->dead_count++] = rank;
     }
     k3_list_free(&parts);
+    if (err->status == K3_OK && (uint32_t)f->dead_count >= world) {
+        k3_fail(err, K3_ERR_USAGE, "fault: all %u ranks dead; one must live to notice", world);
+    }
     return err->status;
 }
 
@@ -160,4 +165,71 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
                 text);
     }
     return err->status;
+}
+
+/* --- what a cell can have -------------------------------------------------------------------- */
+
+static k3_status_t check_corrupt(const k3_fault_t *f, const k3_cell_t *cell, k3_check_mode_t check,
+                                 k3_error_t *err)
+{
+    uint64_t first, rows;
+
+    k3_cell_dispatched(cell, (uint32_t)f->corrupt_rank, &first, &rows);
+    if (f->corrupt_row >= rows) {
+        return k3_fail(err, K3_ERR_USAGE, "fault: row %llu of rank %d: it has %llu rows, from 0",
+                       (unsigned long long)f->corrupt_row, f->corrupt_rank,
+                       (unsigned long long)rows);
+    }
+    if (check == K3_CHECK_OFF) {
+        return k3_fail(err, K3_ERR_USAGE, "fault: nothing looks at a corrupt row with --check off");
+    }
+    return K3_OK;
+}
+
+k3_status_t k3_fault_check(const k3_fault_t *f, const k3_cell_t *cell, k3_check_mode_t check,
+                           k3_error_t *err)
+{
+    bool of_rows = f->corrupt_rank >= 0 || f->skip_rank >= 0 || f->dead_count > 0;
+
+    if (of_rows && !k3_profile_moves_rows(cell->profile)) {
+        return k3_fail(err, K3_ERR_UNSUPPORTED,
+                       "fault: %s moves no rows that could be wrong or missing",
+                       cell->profile->name);
+    }
+    if (f->dead_count > 0 && cell->component == K3_COMPONENT_CONTROL) {
+        return k3_fail(err, K3_ERR_USAGE, "fault: component control has no place for a dead rank");
+    }
+    if (f->slow_node >= 0 && (cell->nodes < 2 || (uint32_t)f->slow_node >= cell->nodes)) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "fault: node %d: the cell has %u, and a lane must leave it", f->slow_node,
+                       cell->nodes);
+    }
+    if (f->slow_src >= 0 && f->slow_qp >= cell->qps.active) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "fault: QP index %u: %s has %u queue pairs to each peer, from 0", f->slow_qp,
+                       cell->profile->name, cell->qps.active);
+    }
+    return f->corrupt_rank >= 0 ? check_corrupt(f, cell, check, err) : K3_OK;
+}
+
+int k3_fault_ranks(const k3_fault_t *f)
+{
+    return f->stall_rank >= 0 || f->skip_rank >= 0 || f->corrupt_rank >= 0 ? 1 : f->dead_count;
+}
+
+void k3_fault_missed(const k3_fault_t *f, char *text, size_t size)
+{
+    if (f->corrupt_rank >= 0) {
+        (void)snprintf(
+            text, size,
+            "fault: row %llu of rank %d and its neighbour are the same: nothing was corrupted",
+            (unsigned long long)f->corrupt_row, f->corrupt_rank);
+    } else if (f->skip_rank >= 0) {
+        (void)snprintf(text, size, "fault: rank %d never came to iteration %llu", f->skip_rank,
+                       (unsigned long long)f->skip_call);
+    } else {
+        (void)snprintf(text, size, "fault: rank %d never came to %s in its iteration",
+                       f->stall_rank >= 0 ? f->stall_rank : f->dead_rank[0],
+                       k3_phase_names[f->stall_rank >= 0 ? f->stall_phase : f->dead_phase]);
+    }
 }

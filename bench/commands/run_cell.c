@@ -1,13 +1,14 @@
 /* One cell of a launch: created, checked against the machine, measured, judged. */
 #include <string.h>
 
+#include "bench/commands/fault.h"
 #include "bench/commands/partial.h"
 #include "bench/commands/run.h"
-#include "bench/plan/cell_rows.h"
 #include "bench/region/dump.h"
 #include "bench/region/measure.h"
 #include "bench/report/limits.h"
 #include "bench/report/record.h"
+#include "harness/base/arith.h"
 #include "harness/mpi/watchdog.h"
 
 static void keep(k3_run_t *run, json_t *cell)
@@ -25,7 +26,7 @@ static k3_status_t check_memory(const k3_run_t *run, const k3_cell_t *cell, k3_e
 {
     uint32_t    ranks;
     uint64_t    need = k3_memory_of_node(cell, run->world.node_of, run->world.node, &ranks);
-    uint64_t    available = k3_node_memory_available() + run->weights.bytes * ranks;
+    uint64_t    available = k3_add(k3_node_memory_available(), k3_mul(run->weights.bytes, ranks));
     k3_memory_t own;
 
     k3_memory_plan(cell, (uint32_t)run->world.rank, &own);
@@ -54,15 +55,14 @@ static void judge(k3_run_t *run, json_t *object, const k3_measurement_t *m)
             m->check.first_got, m->check.diagnosis[0] != '\0' ? "; " : "", m->check.diagnosis);
     } else if (m->has_lanes && run->region.accounting && !m->matches_plan) {
         snprintf(reason, sizeof(reason), "measured != plan: %s", m->mismatch.text);
-    } else if (m->died < run->region.fault.dead_count) {
-        snprintf(reason, sizeof(reason), "fault: rank %d never came to %s in its iteration",
-                 run->region.fault.dead_rank[0], k3_phase_names[run->region.fault.dead_phase]);
+    } else if (m->struck < k3_fault_ranks(&run->region.fault)) {
+        k3_fault_missed(&run->region.fault, reason, sizeof(reason));
     } else if (m->timed_allocations > 0) {
         snprintf(reason, sizeof(reason), "%llu allocations inside timed iterations",
                  (unsigned long long)m->timed_allocations);
     }
     run->wrong |= reason[0] != '\0';
-    if (reason[0] == '\0' && m->mask_count > 0) {
+    if (reason[0] == '\0' && (m->mask_count > 0 || run->region.fault.dead_count > 0)) {
         k3_record_degraded(object, m, run->world.size);
         return;
     }
@@ -87,36 +87,6 @@ static k3_status_t check_transport(const k3_run_t *run, const k3_region_t *regio
         }
     }
     return k3_world_agree(&run->world, err);
-}
-
-/* A fault that the cell cannot have would test nothing. */
-static k3_status_t check_fault(const k3_run_t *run, const k3_cell_t *cell, k3_error_t *err)
-{
-    const k3_fault_t *f = &run->region.fault;
-    uint64_t          first, rows;
-
-    if (f->corrupt_rank >= 0) {
-        k3_cell_dispatched(cell, (uint32_t)f->corrupt_rank, &first, &rows);
-        if (f->corrupt_row >= rows) {
-            return k3_fail(
-                err, K3_ERR_USAGE, "fault: row %llu of rank %d: it has %llu rows, from 0",
-                (unsigned long long)f->corrupt_row, f->corrupt_rank, (unsigned long long)rows);
-        }
-    }
-    if (f->dead_count > 0 && cell->component == K3_COMPONENT_CONTROL) {
-        return k3_fail(err, K3_ERR_USAGE, "fault: component control has no place for a dead rank");
-    }
-    if (f->slow_node >= 0 && (cell->nodes < 2 || (uint32_t)f->slow_node >= cell->nodes)) {
-        return k3_fail(err, K3_ERR_USAGE,
-                       "fault: node %d: the cell has %u, and a lane must leave it", f->slow_node,
-                       cell->nodes);
-    }
-    if (f->slow_src >= 0 && f->slow_qp >= cell->qps.active) {
-        return k3_fail(err, K3_ERR_USAGE,
-                       "fault: QP index %u: %s has %u queue pairs to each peer, from 0", f->slow_qp,
-                       cell->profile->name, cell->qps.active);
-    }
-    return K3_OK;
 }
 
 /* Beside each measured phase what the machine allows; a plan that is too large for it is no failure. */
@@ -198,7 +168,9 @@ static k3_status_t measure_cell(k3_run_t *run, const k3_cell_t *cell, bool *refu
     k3_watchdog_tick("set-up of a cell", 0);
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
-    if (check_fault(run, cell, err) != K3_OK ||
+    *refused = k3_fault_check(&run->region.fault, cell, run->measuring.options.check, err) ==
+               K3_ERR_UNSUPPORTED;
+    if (err->status != K3_OK ||
         (run->measuring.options.dump != NULL &&
          k3_dump_check(cell, &run->world, run->measuring.options.dump, err) != K3_OK)) {
         return err->status;
@@ -226,7 +198,12 @@ static k3_status_t measure_cell(k3_run_t *run, const k3_cell_t *cell, bool *refu
 static k3_status_t create_cell(const k3_run_t *run, const k3_cell_request_t *request,
                                k3_cell_t *cell, k3_error_t *err)
 {
-    bool created = k3_cell_create(request, cell, err) == K3_OK;
+    bool created;
+
+    k3_watchdog_hold(
+        true); /* can take long and waits for nobody, as the agreement behind it does */
+    created = k3_cell_create(request, cell, err) == K3_OK;
+    k3_watchdog_hold(false);
 
     if (k3_world_agree(&run->world, err) == K3_OK) {
         char hash[17];
@@ -259,9 +236,7 @@ k3_status_t k3_run_cell(k3_run_t *run, const k3_cell_request_t *request, k3_erro
     k3_work_t   work;
     k3_memory_t memory;
 
-    k3_watchdog_hold(true);
     create_cell(run, request, &cell, &fault);
-    k3_watchdog_hold(false);
     if (fault.status != K3_OK) {
         if (run->alone || fault.status == K3_ERR_USAGE || fault.status == K3_ERR_IO) {
             *err = fault;

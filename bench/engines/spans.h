@@ -35,6 +35,7 @@ typedef struct k3_spans {
     bool   dies;         /* else it is late by stall_ms */
     bool   stands_still; /* once dead it never returns: nobody can do without it */
     bool   dead;         /* takes no part in the exchange any more */
+    bool   struck;       /* a fault came about, in this iteration or before */
 } k3_spans_t;
 
 static inline void k3_spans_start(k3_spans_t *spans, uint64_t step)
@@ -72,6 +73,7 @@ static inline void k3_spans_stall(double ms)
 /* A stall lies inside the span: it is the phase that is late. */
 static inline void k3_spans_fault(k3_spans_t *spans)
 {
+    spans->struck = true;
     spans->dead = spans->dies;
     if (!spans->dies) {
         k3_spans_stall(spans->stall_ms);

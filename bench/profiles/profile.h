@@ -315,6 +315,12 @@ static inline bool k3_profile_has_lanes(const k3_profile_t *p)
            p->engine == K3_ENGINE_RAILS || p->engine == K3_ENGINE_FUSED;
 }
 
+/* Rows come to the ranks that need them, by whatever engine. */
+static inline bool k3_profile_moves_rows(const k3_profile_t *p)
+{
+    return p->copy != K3_COPY_NONE;
+}
+
 /* Rows are read by who needs them, in at least one direction. */
 static inline bool k3_profile_pulls(const k3_profile_t *p)
 {

@@ -441,16 +441,16 @@ static k3_status_t collect_waits(const k3_region_t *r, k3_measurement_t *out, k3
     return err->status;
 }
 
-/* Who masked whom and when, and how many ranks died. */
+/* Who masked whom and when, and on how many ranks the fault that was asked for came about. */
 static k3_status_t collect_faults(const k3_region_t *r, k3_measurement_t *out, k3_error_t *err)
 {
     const k3_mask_t *masks = r->limit_s > 0.0 ? r->ops->masks(r->engine) : NULL;
     k3_mask_row_t   *rows = NULL;
     uint64_t         own = 0;
-    int              died = r->spans.dead;
+    int              struck = r->spans.struck;
 
-    MPI_Allreduce(MPI_IN_PLACE, &died, 1, MPI_INT, MPI_SUM, r->world->comm);
-    out->died = died;
+    MPI_Allreduce(MPI_IN_PLACE, &struck, 1, MPI_INT, MPI_SUM, r->world->comm);
+    out->struck = struck;
     k3_alloc("masks", (uint64_t)r->world->size, sizeof(*rows), &rows, err);
     if (k3_world_agree(r->world, err) == K3_OK) {
         for (int rank = 0; rank < r->world->size && masks != NULL; rank++) {

@@ -133,7 +133,7 @@ typedef struct k3_measurement {
     k3_wait_row_t    *waits; /* owned */
     uint64_t          wait_count;
     double            limit_s; /* of a call, in force; 0: none */
-    int               died;    /* ranks that fault injection has ended */
+    int               struck;  /* ranks on which the fault that was asked for came about */
     k3_mask_row_t    *masks;   /* owned */
     uint64_t          mask_count;
     k3_error_t        trapped;         /* a limit has stopped the cell: the rest was not measured */

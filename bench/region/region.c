@@ -93,6 +93,7 @@ static void corrupt(k3_region_t *r)
     k3_compute_bring(&r->compute, rows[0], a, width * sizeof(uint16_t));
     k3_compute_bring(&r->compute, rows[1], b, width * sizeof(uint16_t));
     rows[1][0] ^= a == b ? 0x8000u : 0;
+    r->spans.struck |= memcmp(rows[0], rows[1], width * sizeof(uint16_t)) != 0;
     k3_compute_send(&r->compute, b, rows[0], width * sizeof(uint16_t));
     k3_compute_send(&r->compute, a, rows[1], width * sizeof(uint16_t));
 }
@@ -144,6 +145,7 @@ static k3_status_t exchange(k3_region_t *r, k3_error_t *err)
     k3_rows_t rows = {r->rows, r->latent, r->ids, r->gates};
 
     if (r->skips) {
+        r->spans.struck = true;
         return K3_OK;
     }
     if (r->ops->fused != NULL) {
@@ -268,6 +270,7 @@ static k3_status_t run_unbooked(k3_region_t *r, bool kept, k3_error_t *err)
         k3_region_time_kernels(r, true);
     }
     booked.dead = r->spans.dead;
+    booked.struck = r->spans.struck;
     r->spans = booked;
     if (kept) {
         r->spans.ticks[K3_PHASE_UNBOOKED] = ticks;
@@ -301,6 +304,7 @@ static void run_bare_unkept(k3_region_t *r, k3_error_t *err)
 
     run_bare(r, err);
     kept.dead = r->spans.dead;
+    kept.struck = r->spans.struck;
     r->spans = kept;
 }
 
