@@ -169,8 +169,7 @@ k3_status_t k3_fault_parse(const char *text, uint32_t world, k3_fault_t *fault, 
 
 /* --- what a cell can have -------------------------------------------------------------------- */
 
-static k3_status_t check_corrupt(const k3_fault_t *f, const k3_cell_t *cell, k3_check_mode_t check,
-                                 k3_error_t *err)
+static k3_status_t check_corrupt(const k3_fault_t *f, const k3_cell_t *cell, k3_error_t *err)
 {
     uint64_t first, rows;
 
@@ -180,14 +179,10 @@ static k3_status_t check_corrupt(const k3_fault_t *f, const k3_cell_t *cell, k3_
                        (unsigned long long)f->corrupt_row, f->corrupt_rank,
                        (unsigned long long)rows);
     }
-    if (check == K3_CHECK_OFF) {
-        return k3_fail(err, K3_ERR_USAGE, "fault: nothing looks at a corrupt row with --check off");
-    }
     return K3_OK;
 }
 
-k3_status_t k3_fault_check(const k3_fault_t *f, const k3_cell_t *cell, k3_check_mode_t check,
-                           k3_error_t *err)
+k3_status_t k3_fault_check(const k3_fault_t *f, const k3_cell_t *cell, k3_error_t *err)
 {
     bool of_rows = f->corrupt_rank >= 0 || f->skip_rank >= 0 || f->dead_count > 0;
 
@@ -209,7 +204,7 @@ k3_status_t k3_fault_check(const k3_fault_t *f, const k3_cell_t *cell, k3_check_
                        "fault: QP index %u: %s has %u queue pairs to each peer, from 0", f->slow_qp,
                        cell->profile->name, cell->qps.active);
     }
-    return f->corrupt_rank >= 0 ? check_corrupt(f, cell, check, err) : K3_OK;
+    return f->corrupt_rank >= 0 ? check_corrupt(f, cell, err) : K3_OK;
 }
 
 int k3_fault_ranks(const k3_fault_t *f)

@@ -168,8 +168,7 @@ static k3_status_t measure_cell(k3_run_t *run, const k3_cell_t *cell, bool *refu
     k3_watchdog_tick("set-up of a cell", 0);
     k3_weights_release(cell, (uint32_t)run->world.rank, &run->weights);
     MPI_Barrier(run->world.comm); /* what the other ranks free counts too */
-    *refused = k3_fault_check(&run->region.fault, cell, run->measuring.options.check, err) ==
-               K3_ERR_UNSUPPORTED;
+    *refused = k3_fault_check(&run->region.fault, cell, err) == K3_ERR_UNSUPPORTED;
     if (err->status != K3_OK ||
         (run->measuring.options.dump != NULL &&
          k3_dump_check(cell, &run->world, run->measuring.options.dump, err) != K3_OK)) {

@@ -141,7 +141,8 @@ fi
 launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend none,mooncake,deepep:ll --iters 3 --timeout 2 --fault stall:2:dispatch_send:20000 --out kept.json
 expect_rc 4
 expect_text err 'no progress for [2-9]' 'missing, first: local expert [0-9]+ from rank 2' 'roll call: stalled, and waits for no signal itself: rank 2 '
-expect kept.json '[.cells[].status] == ["ok", "failed", "skipped"]'
+expect kept.json '[.cells[].status] == ["failed", "failed", "skipped"]'
+expect kept.json '.cells[0] | .check.state == "ok" and (.reason | test("rank 2 never came to dispatch_send"))'
 expect kept.json '.cells[1].reason | test("no progress") and test("roll call: stalled, and waits for no signal itself: rank 2 ")'
 check "a valid record" python3 "$source_dir/tests/rules/check_schema.py" "$source_dir/results/schema/k3bench.result.1.schema.json" kept.json
 
