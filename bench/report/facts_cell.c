@@ -22,7 +22,7 @@ enum { HASH, DISPATCHED, WORK };
 typedef struct cell {
     k3_view_t key, backend, mode, component, status, reason;
     k3_view_t model, layout[LAYOUT], moves_rows, total, weights, hidden, work[WORK], check, sync;
-    k3_view_t transport, scaled, qps;
+    k3_view_t transport, scaled, qps, injected;
     bool      has_model, has_layout, has_phases, no_phases; /* a list, null */
     phase_t   phase[PHASES_MOST];
     int       phases;
@@ -133,13 +133,15 @@ enum member {
     CHECK,
     SYNC,
     HOST,
+    FAULTS,
     PHASES,
     QPS,
 };
 
-static const char *const member_names[] = {
-    "key",    "backend", "mode", "component", "status", "reason", "model",  "layout", "path",
-    "tokens", "choices", "work", "check",     "sync",   "host",   "phases", "qps",    NULL};
+static const char *const member_names[] = {"key",     "backend", "mode",   "component", "status",
+                                           "reason",  "model",   "layout", "path",      "tokens",
+                                           "choices", "work",    "check",  "sync",      "host",
+                                           "faults",  "phases",  "qps",    NULL};
 
 static void take_object(k3_cursor_t *c, int member, cell_t *cell)
 {
@@ -147,6 +149,7 @@ static void take_object(k3_cursor_t *c, int member, cell_t *cell)
                              *const total[] = {"total", NULL}, *const state[] = {"state", NULL},
                              *const method[] = {"method", NULL},
                              *const scaled[] = {"scaled_us", NULL},
+                             *const injected[] = {"injected", NULL},
                              *const layout[] = {"tp", "dp", "cp", "nodes", NULL},
                              *const work[] = {"routing_hash", "rows_dispatched", NULL};
     const struct {
@@ -157,6 +160,7 @@ static void take_object(k3_cursor_t *c, int member, cell_t *cell)
         [PATH] = {moves_rows, &cell->moves_rows}, [TOKENS] = {total, &cell->total},
         [WORK_OF] = {work, cell->work},           [CHECK] = {state, &cell->check},
         [SYNC] = {method, &cell->sync},           [HOST] = {scaled, &cell->scaled},
+        [FAULTS] = {injected, &cell->injected},
     };
 
     cell->has_model = cell->has_model || (member == MODEL && *c->at == '{');
@@ -351,6 +355,14 @@ static json_t *routing_json(const cell_t *cell)
     return hash != NULL ? hash : json_string("");
 }
 
+/* What was delayed or killed on purpose is another measurement. */
+static json_t *injected_json(const cell_t *cell)
+{
+    json_t *injected = k3_facts_text(cell->injected);
+
+    return injected == NULL && cell->injected.at != NULL ? json_string("none") : injected;
+}
+
 static json_t *facts_json(const cell_t *cell, json_t *key, const k3_facts_wanted_t *wanted)
 {
     json_t *facts = json_object(), *how = json_object();
@@ -363,6 +375,7 @@ static json_t *facts_json(const cell_t *cell, json_t *key, const k3_facts_wanted
     k3_facts_set(facts, "bound_us", number_json(median_of(cell, "control")));
     k3_facts_set(how, "sync.method", k3_facts_text(cell->sync));
     k3_facts_set(how, K3_HOW_TRANSPORT, k3_facts_text(cell->transport));
+    k3_facts_set(how, "faults.injected", injected_json(cell));
     k3_facts_set(facts, "how", how);
     set_time(cell, wanted, facts);
     if (wanted->lanes) {

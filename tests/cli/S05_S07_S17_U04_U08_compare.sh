@@ -103,7 +103,7 @@ for i in range(8):
     change(f"again{i}.json", lambda d: d["cells"].extend([dict(d["cells"][0], phases=[{"name": "region", "median": t}]) for t in (1.0, 1e6)]))
     for name, key, value in (("round", "sync", {"method": "round"}), ("barrier", "sync", {"method": "barrier"}), ("tcp", "qps", {"transport": "tcp/eth0"}),
                              ("shm", "qps", {"transport": "posix/memory"}), ("chain", "component", "chain"), ("fast", "host", {"scaled_us": 90.0}),
-                             ("slow", "host", {"scaled_us": 99.0}), ("checked", None, "every"), ("unchecked", None, "off")):
+                             ("slow", "host", {"scaled_us": 99.0}), ("healthy", "faults", {"injected": None}), ("hurt", "faults", {"injected": "stall:1:region:5"}), ("checked", None, "every"), ("unchecked", None, "off")):
         path = f"{name}{i}.json"
         record(path, f"{hash((name, i)) % 2**64:016x}", {"c/x": 100 * speed})
         def how(d):
@@ -135,7 +135,7 @@ single compare weights?.json -o weights.json
 expect weights.json '.cells == [] and .family == 0'
 single compare again?.json -- pair?.json -o again.json
 expect again.json '.cells[] | select(.key == "a/x") | .base.launches == 8 and .p == 1 and .base.median_us == .new.median_us'
-for pair in round:barrier:sync.method tcp:shm:qps.transport checked:unchecked:check; do
+for pair in round:barrier:sync.method tcp:shm:qps.transport healthy:hurt:faults.injected checked:unchecked:check; do
     IFS=: read -r one other field <<<"$pair"
     single compare "$one"*.json -- "$other"*.json -o "how.$one.json"
     expect_rc 0
