@@ -115,6 +115,16 @@ static k3_status_t read_ranks(expansion_t *x, k3_error_t *err)
     return err->status;
 }
 
+static bool stands_before(const k3_list_t *items, size_t at)
+{
+    for (size_t i = 0; i < at; i++) {
+        if (strcmp(items->items[i], items->items[at]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Options from `i` on are still lists. */
 static k3_status_t multiply(expansion_t *x, const k3_list_t *split, size_t i, k3_error_t *err)
 {
@@ -134,6 +144,9 @@ static k3_status_t multiply(expansion_t *x, const k3_list_t *split, size_t i, k3
         x->values[i] = items.items[v];
         if (items.items[v][0] == '\0' && items.count > 1) {
             k3_fail(err, K3_ERR_USAGE, "%s: an empty item in the list", k3_option_at(x, i)->name);
+        } else if (stands_before(&items, v)) {
+            k3_fail(err, K3_ERR_USAGE, "%s: '%.60s' stands twice in the list",
+                    k3_option_at(x, i)->name, items.items[v]);
         } else {
             multiply(x, split, i + 1, err);
         }

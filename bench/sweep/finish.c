@@ -10,6 +10,7 @@
 
 #include "bench/sweep/execute_internal.h"
 #include "bench/sweep/readback.h"
+#include "harness/base/log.h"
 
 static bool exists(const char *path)
 {
@@ -25,6 +26,17 @@ static char **carried_of(state_t *s, const k3_variant_t *variant)
 
 /* --- verdict on a record --------------------------------------------------------------------- */
 
+static k3_asked_t asked_of(const state_t *s, const k3_launch_item_t *item, char rotate[32])
+{
+    (void)snprintf(rotate, 32, "%llu",
+                   (unsigned long long)(item->round - 1) % item->variant->cells);
+    return (k3_asked_t){.source = s->sweep->source,
+                        .variant = item->variant,
+                        .rotate = rotate,
+                        .carried_by = s->sweep->carried_by,
+                        .carried = s->carried[item->variant - s->sweep->schedule->variants->items]};
+}
+
 /* Reads a record back and moves it to where it belongs: to the good ones, or aside. `out` is what --out was
  * asked to be, NULL: not known any more. */
 static k3_status_t place_record(state_t *s, const k3_launch_item_t *item, const char *path,
@@ -32,20 +44,14 @@ static k3_status_t place_record(state_t *s, const k3_launch_item_t *item, const 
                                 char reason[K3_ERROR_TEXT], k3_error_t *err)
 {
     char          rotate[32];
-    k3_asked_t    asked = {.source = s->sweep->source,
-                           .variant = item->variant,
-                           .rotate = rotate,
-                           .out = out,
-                           .carried_by = s->sweep->carried_by,
-                           .carried = *carried_of(s, item->variant)};
+    k3_asked_t    asked = asked_of(s, item, rotate);
     k3_readback_t back;
     k3_error_t    fault = K3_ERROR_INIT;
     char          good[PATH_MAX], aside[PATH_MAX];
 
     k3_folder_file(s->sweep->folder, K3_RECORDS, item->id, 0, good);
     k3_folder_file(s->sweep->folder, K3_ASIDE, item->id, end->attempt, aside);
-    (void)snprintf(rotate, sizeof(rotate), "%llu",
-                   (unsigned long long)(item->round - 1) % item->variant->cells);
+    asked.out = out;
     if (k3_readback(path, &asked, &back, &fault) == K3_OK) {
         end->state = K3_LAUNCH_DONE;
         end->wrong = end->wrong || back.wrong;
@@ -268,6 +274,39 @@ static k3_status_t adopt(state_t *s, k3_launch_item_t *item, k3_error_t *err)
     return note(s, item, &end, err);
 }
 
+/* The record of a launch that is noted as done may be gone, or another one in its place: it is made again then. */
+static k3_status_t review(state_t *s, k3_launch_item_t *item, k3_error_t *err)
+{
+    char            path[PATH_MAX], aside[PATH_MAX], rotate[32];
+    k3_asked_t      asked = asked_of(s, item, rotate);
+    k3_launch_end_t end = {.id = item->id,
+                           .state = K3_LAUNCH_ASIDE,
+                           .attempt = item->past.attempts,
+                           .seconds = item->past.seconds};
+    k3_error_t      fault = K3_ERROR_INIT;
+    k3_readback_t   back;
+
+    k3_folder_file(s->sweep->folder, K3_RECORDS, item->id, 0, path);
+    k3_folder_file(s->sweep->folder, K3_ASIDE, item->id, item->past.attempts, aside);
+    asked.any_build = true;
+    if (k3_readback(path, &asked, &back, &fault) == K3_OK) {
+        free(back.carried);
+        return K3_OK;
+    }
+    if (exists(path)) {
+        if (k3_folder_move(path, aside, err) != K3_OK) {
+            return err->status;
+        }
+        end.record = aside;
+    }
+    k3_log_warn("%s is made again, its record is not there any more: %s", item->id, fault.text);
+    end.reason = fault.text;
+    if (k3_journal_end(&s->sweep->folder->journal, &end, err) == K3_OK) {
+        k3_schedule_reopen(s->sweep->schedule, item);
+    }
+    return err->status;
+}
+
 k3_status_t k3_resume(state_t *s, k3_error_t *err)
 {
     k3_schedule_t *schedule = s->sweep->schedule;
@@ -286,6 +325,8 @@ k3_status_t k3_resume(state_t *s, k3_error_t *err)
     for (size_t i = 0; i < schedule->count && err->status == K3_OK; i++) {
         if (schedule->items[i].past.state == K3_LAUNCH_NONE) {
             adopt(s, &schedule->items[i], err);
+        } else if (schedule->items[i].past.state == K3_LAUNCH_DONE) {
+            review(s, &schedule->items[i], err);
         }
     }
     return err->status;

@@ -96,6 +96,13 @@ void k3_schedule_close(k3_schedule_t *schedule, k3_launch_item_t *item, const k3
     }
 }
 
+void k3_schedule_reopen(k3_schedule_t *schedule, k3_launch_item_t *item)
+{
+    item->past.state = K3_LAUNCH_ASIDE;
+    tally_of(schedule, item->variant)->open++;
+    schedule->open++;
+}
+
 double k3_schedule_expect(const k3_schedule_t *schedule, const k3_variant_t *variant)
 {
     const k3_variant_tally_t *tally = tally_of(schedule, variant);

@@ -41,6 +41,9 @@ bool k3_launch_is_open(const k3_schedule_t *schedule, const k3_launch_item_t *it
 /* What became of a launch that was open. */
 void k3_schedule_close(k3_schedule_t *schedule, k3_launch_item_t *item, const k3_launch_end_t *end);
 
+/* A launch that was done is to be made again. */
+void k3_schedule_reopen(k3_schedule_t *schedule, k3_launch_item_t *item);
+
 /* Seconds that a launch of the variant should take: the mean of those that are done, else its guess. */
 double k3_schedule_expect(const k3_schedule_t *schedule, const k3_variant_t *variant);
 

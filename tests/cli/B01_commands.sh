@@ -61,6 +61,14 @@ expect_refused 2 'backends'
 single list models --jsno
 expect_refused 2 jsno
 
+# A stream that is closed is not taken for a file that is opened later, and what should have gone there is missed.
+run_it bash -c 'exec <&- >&- 2>&-; exec "$@"' closed "$k3bench" run --model tiny --backend none --iters 2 --out closed.json
+expect_rc 3
+expect_good closed.json 1
+run_it bash -c 'exec <&-; exec "$@"' closed "$k3bench" plan --json -
+expect_rc 0
+expect out '.cells | length == 4'
+
 # plan needs no ranks, and does not mind one.
 single plan --json -
 expect_rc 0

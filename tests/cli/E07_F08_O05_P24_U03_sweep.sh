@@ -123,6 +123,21 @@ expect_text out '6 launches of 2 variants, 6 done' 'from 6 launches that are don
 expect_no_file calls
 expect_text two/journal.jsonl '"carried":"mapped, self"'
 
+# A record that is gone, one that is no record any more and one of another round: their launches are made again.
+a=(two/records/a.*)
+b=(two/records/b.*)
+rm "${a[0]}"
+echo '{}' >"${a[1]}"
+cp "${b[0]}" "${b[1]}"
+single sweep two.ini
+expect_rc 0
+expect_text out '6 launches: 6 done, 0 failed, 0 rejected, 0 to go'
+expect_text err 'a\..*r001 is made again' 'a\..*r002 is made again' 'b\..*r002 is made again.*rotate'
+check "three launches" [ "$(wc -l <calls)" = 3 ]
+check "a record for each launch" [ "$(files_in two/records) $(files_in two/aside)" = "6 2" ]
+single compare two/records/a.*
+expect_rc 0
+
 # --- what costs one launch ---
 
 forget two

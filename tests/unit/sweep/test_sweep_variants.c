@@ -162,7 +162,7 @@ static void test_O05_what_no_cell_can_have(void **state)
     assert_refused("tp = 2\nrotate = 1\n", "rotate", NULL);
     assert_refused("tp = 2\nlaunches = 0\n", "launches", NULL);
     assert_refused("tp = 2,,4\n", "tp: an empty item", NULL);
-    assert_refused("tp = 2,2\n", "same value twice", NULL);
+    assert_refused("tp = 2,2\n", "tp: '2' stands twice", NULL);
     assert_refused("[a]\ntp = x\n", "tp", "x");
 }
 
