@@ -9,12 +9,17 @@
 
 enum { PAGE = 4096 };
 
+unsigned long long k3_shm_free(void)
+{
+    struct statvfs shm;
+
+    return statvfs("/dev/shm", &shm) == 0 ? (unsigned long long)shm.f_bavail * shm.f_frsize : 0;
+}
+
 static k3_status_t map_block(k3_qps_t *qps, uint64_t bytes, k3_error_t *err)
 {
     ucp_mem_map_params_t params;
     ucs_status_t         status;
-    struct statvfs       shm;
-    unsigned long long   shm_free = 0;
 
     memset(&params, 0, sizeof(params));
     params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
@@ -27,14 +32,11 @@ static k3_status_t map_block(k3_qps_t *qps, uint64_t bytes, k3_error_t *err)
         return K3_OK;
     }
     qps->memory_handle = NULL;
-    if (statvfs("/dev/shm", &shm) == 0) {
-        shm_free = (unsigned long long)shm.f_bavail * shm.f_frsize;
-    }
     return k3_fail(err, K3_ERR_ENV,
                    "%llu bytes of symmetric memory cannot be allocated and registered: %s "
                    "(node memory available: %llu bytes, free in /dev/shm: %llu bytes)",
                    (unsigned long long)bytes, ucs_status_string(status), k3_node_memory_available(),
-                   shm_free);
+                   k3_shm_free());
 }
 
 /* Memory that comes fresh from the kernel is zero and must not be touched: that would cost a page

@@ -1,6 +1,7 @@
 /* Making and ending a set of queue pairs, and what can be asked about it. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
@@ -117,6 +118,18 @@ static void set_params(k3_qps_t *qps)
     qps->add64_param.datatype = ucp_dt_make_contig(sizeof(uint64_t));
 }
 
+/* What a worker takes of the system, with what there is of it: UCX only says that something failed. */
+static k3_status_t no_worker(ucs_status_t status, k3_error_t *err)
+{
+    struct rlimit files = {0, 0};
+
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    return k3_fail(
+        err, K3_ERR_ENV,
+        "UCX worker cannot be made: %s (open files allowed: %llu; free in /dev/shm: %llu bytes)",
+        ucs_status_string(status), (unsigned long long)files.rlim_cur, k3_shm_free());
+}
+
 static k3_status_t open_worker(k3_qps_t *qps, k3_error_t *err)
 {
     ucp_worker_params_t params;
@@ -128,7 +141,7 @@ static k3_status_t open_worker(k3_qps_t *qps, k3_error_t *err)
     status = ucp_worker_create(qps->fabric->context, &params, &qps->worker);
     if (status != UCS_OK) {
         qps->worker = NULL;
-        return k3_fail(err, K3_ERR_ENV, "UCX worker cannot be made: %s", ucs_status_string(status));
+        return no_worker(status, err);
     }
     return K3_OK;
 }
