@@ -2,6 +2,10 @@
 # results only.
 # shellcheck shell=bash
 
+# A plain user's PATH often lacks the folders where tc, ip and the daemons of Slurm lie. What is looked for is looked for
+# and called in one PATH; the user's own folders come first.
+export PATH=$PATH:/usr/sbin:/sbin
+
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 say() {

@@ -65,5 +65,9 @@ if [ "${#missing[@]}" -gt 0 ]; then
     fi
 fi
 mapfile -t optional < <(missing_of optional)
-say "packages: all there${optional:+; optional and not there: ${optional[*]}}"
+case $purpose in
+build) there="what building needs is there; scripts/test.sh may want more" ;;
+test) there="all there" ;;
+esac
+say "packages: $there${optional:+; optional and not there: ${optional[*]}}"
 say "CUDA, HIP: this build is without them"

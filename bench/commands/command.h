@@ -24,6 +24,8 @@ typedef struct k3_command {
     const char     *what;   /* one line */
     bool            files;  /* takes words that are no options */
     bool            groups; /* ... in two groups, parted by "--" */
+    const char *
+        own_first; /* help: its own options first, then this line and those of others; NULL: in order */
     /* argv without program and command; returns the exit code. */
     int (*run)(int argc, char **argv);
 } k3_command_t;

@@ -4,6 +4,7 @@
 
 #include "bench/plan/buffers.h"
 #include "bench/plan/cell.h"
+#include "bench/report/table.h"
 #include "harness/base/arith.h"
 #include "harness/record/json_values.h"
 
@@ -147,12 +148,15 @@ k3_status_t k3_device_check_memory(const k3_world_t *world, const k3_device_plan
     k3_memory_plan(cell, (uint32_t)world->rank, &own);
     need = k3_mul(own.device, (uint64_t)plan->sharers);
     if (need > info->memory_bytes) {
+        char each[32], host[32], all[32], has[32];
+
         k3_fail(err, K3_ERR_ENV,
-                "%s: needs %llu bytes of the device's memory a rank (and %llu of the host's), %llu "
-                "for the %d ranks on %s, which has %llu",
-                cell->profile->name, (unsigned long long)own.device, (unsigned long long)own.host,
-                (unsigned long long)need, plan->sharers, info->bus,
-                (unsigned long long)info->memory_bytes);
+                "%s: needs %s of the device's memory a rank (and %s of the host's), %s for the %d "
+                "ranks on %s, which has %s",
+                cell->profile->name, k3_table_bytes((double)own.device, each, sizeof(each)),
+                k3_table_bytes((double)own.host, host, sizeof(host)),
+                k3_table_bytes((double)need, all, sizeof(all)), plan->sharers, info->bus,
+                k3_table_bytes((double)info->memory_bytes, has, sizeof(has)));
     }
     return k3_world_agree(world, err);
 }

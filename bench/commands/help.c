@@ -1,10 +1,13 @@
 /* k3bench help: commands, questions of method, the manual page, completion for shells. */
 #include "bench/commands/help.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/commands/plan_rules.h"
 #include "harness/base/log.h"
+#include "harness/base/options.h"
 
 /* BENCHMARKS.md as it was when the program was built: the method has one text, and this is it. */
 extern const char k3_method_text[];
@@ -33,9 +36,36 @@ static const struct topic {
     {"clock", "The clock", "what times are read from"},
     {"verdicts", "Comparing", "better, worse, same, inconclusive"},
     {"gate", "History and gate", "baselines, change points, balance"},
+    {"columns", "Columns of plan", "what stands in the tables of plan"},
+    {"prediction", "Prediction", "how times of a machine are predicted, and how far off they are"},
 };
 
 enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
+
+/* Words that people look for. */
+static const struct alias {
+    const char *word, *topic;
+} aliases[] = {
+    {"predictions", "prediction"}, {"predict", "prediction"},
+    {"limit", "prediction"},       {"limits", "prediction"},
+    {"latency", "prediction"},     {"machine", "prediction"},
+    {"bound", "prediction"},       {"error", "prediction"},
+    {"column", "columns"},         {"table", "columns"},
+    {"tables", "columns"},         {"left", "columns"},
+    {"exchange", "columns"},       {"ratio", "columns"},
+    {"buffers", "memory"},         {"weights", "memory"},
+    {"median", "reduction"},       {"interval", "reduction"},
+    {"percentiles", "reduction"},  {"statistics", "reduction"},
+    {"messages", "counting"},      {"bytes", "counting"},
+    {"doorbells", "counting"},     {"rates", "basis"},
+    {"bandwidth", "basis"},        {"lanes", "qps"},
+    {"queue-pairs", "qps"},        {"component", "components"},
+    {"comparing", "verdicts"},     {"inconclusive", "verdicts"},
+    {"history", "gate"},           {"baseline", "gate"},
+    {"warm-up", "iterations"},
+};
+
+enum { ALIASES = sizeof(aliases) / sizeof(aliases[0]) };
 
 static void print_whatif(const k3_command_t *const *commands, FILE *out)
 {
@@ -72,7 +102,56 @@ static void print_list(const k3_command_t *const *commands, FILE *out)
     }
 }
 
-/* A section of the method, from its heading to the next one of its level. */
+enum { LINE = 100 };
+
+/* Characters of "- " or "1. " in front of an item of a list, or of "| " in front of a row of a table. */
+static size_t mark_of(const char *line)
+{
+    if (strncmp(line, "- ", 2) == 0 || strncmp(line, "| ", 2) == 0) {
+        return 2;
+    }
+    return line[0] >= '0' && line[0] <= '9' && strncmp(line + 1, ". ", 2) == 0 ? 3 : 0;
+}
+
+static bool is_kept(const char *line) /* a command, the head of a table */
+{
+    return strncmp(line, "    ", 4) == 0 || strncmp(line, "|-", 2) == 0;
+}
+
+static bool continues(const char *line)
+{
+    return line[0] != '\0' && line[0] != '\n' && mark_of(line) == 0 && !is_kept(line);
+}
+
+/* The characters of a paragraph, of an item or of a row, without the last newline. */
+static size_t paragraph_length(const char *at)
+{
+    size_t length = strcspn(at, "\n");
+
+    while (at[0] != '|' && !is_kept(at) && length > 0 && at[length] == '\n' &&
+           continues(at + length + 1)) {
+        length += 1 + strcspn(at + length + 1, "\n");
+    }
+    return length;
+}
+
+/* Items and rows hang behind their mark. */
+static void print_paragraph(const char *at, size_t length, FILE *out)
+{
+    size_t mark = length > 0 ? mark_of(at) : 0;
+    char  *text = is_kept(at) ? NULL : strndup(at + mark, length - mark);
+
+    if (text == NULL) {
+        fprintf(out, "%.*s\n", (int)length, at);
+        return;
+    }
+    fprintf(out, "%.*s", (int)mark, at);
+    k3_put_wrapped(text, mark, LINE, out);
+    free(text);
+}
+
+/* A section of the method, from its heading to the next one, be it a part of this one: parts are long tables of
+ * evidence. */
 static void print_section(const char *heading, FILE *out)
 {
     char        line[80];
@@ -84,18 +163,28 @@ static void print_section(const char *heading, FILE *out)
         return;
     }
     at += strlen("\n## ");
-    end = strstr(at, "\n## ");
-    fwrite(at, 1, end != NULL ? (size_t)(end - at) : strlen(at), out);
-    fputc('\n', out);
+    fprintf(out, "%s\n", heading);
+    at += strlen(heading) + 1;
+    end = strstr(at, "\n##");
+    end = end != NULL ? end : at + strlen(at);
+    while (at < end) {
+        size_t length = paragraph_length(at);
+
+        print_paragraph(at, length, out);
+        at += length + (at[length] == '\n');
+    }
 }
 
 static int unknown(const k3_command_t *const *commands, const char *name)
 {
-    const char *names[TOPICS + MADE + 17], *near;
+    const char *names[TOPICS + ALIASES + MADE + 17], *near;
     int         n = 0;
 
     for (int i = 0; i < TOPICS; i++) {
         names[n++] = topics[i].name;
+    }
+    for (int i = 0; i < ALIASES; i++) {
+        names[n++] = aliases[i].word;
     }
     for (int i = 0; i < MADE; i++) {
         names[n++] = made[i].name;
@@ -111,16 +200,35 @@ static int unknown(const k3_command_t *const *commands, const char *name)
     return k3_exit_code(K3_ERR_USAGE);
 }
 
+/* False: no topic has this name. */
+static bool print_topic(const char *name)
+{
+    for (int i = 0; i < TOPICS; i++) {
+        if (strcmp(topics[i].name, name) == 0) {
+            print_section(topics[i].heading, stdout);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool print_alias(const char *word)
+{
+    for (int i = 0; i < ALIASES; i++) {
+        if (strcmp(aliases[i].word, word) == 0) {
+            return print_topic(aliases[i].topic);
+        }
+    }
+    return false;
+}
+
 static int print_help_on(const k3_command_t *const *commands, const char *name)
 {
     char  program[] = "k3bench", command[32], flag[] = "--help";
     char *argv[] = {program, command, flag, NULL};
 
-    for (int i = 0; i < TOPICS; i++) {
-        if (strcmp(topics[i].name, name) == 0) {
-            print_section(topics[i].heading, stdout);
-            return 0;
-        }
+    if (print_topic(name)) {
+        return 0;
     }
     for (int i = 0; i < MADE; i++) {
         if (strcmp(made[i].name, name) == 0) {
@@ -134,7 +242,7 @@ static int print_help_on(const k3_command_t *const *commands, const char *name)
             return commands[i]->run(1, argv + 2); /* as from the command line */
         }
     }
-    return unknown(commands, name);
+    return print_alias(name) ? 0 : unknown(commands, name);
 }
 
 int k3_help(const k3_command_t *const *commands, int argc, char **argv)

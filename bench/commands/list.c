@@ -1,4 +1,4 @@
-/* k3bench list backends|runners|models|paths [--json]: the registry, for people and for programs. */
+/* k3bench list backends|runners|models|paths [--json [FILE]]: the registry, for people and for programs. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "bench/profiles/runner.h"
 #include "bench/report/table.h"
 #include "harness/base/text.h"
+#include "harness/record/document.h"
 
 static const char *formats_text(unsigned formats, char *text, size_t size)
 {
@@ -372,17 +373,18 @@ static void checkpoint_text(void)
         }
         printf("\n");
     }
+    printf("\n--weights reads no checkpoints of the other models: theirs have another layout\n");
 }
 
 static void models_text(void)
 {
-    printf("%-14s %6s %6s %5s %4s %6s %6s %12s %12s %12s\n", "model", "H", "L", "E", "K", "I", "S",
+    printf("%-17s %6s %6s %5s %4s %6s %6s %12s %12s %12s\n", "model", "H", "L", "E", "K", "I", "S",
            "one expert", "all experts", "shared");
     for (unsigned i = 0; i < k3_model_count(); i++) {
         const k3_model_t *m = k3_model_at(i);
         char              one[32], all[32], shared[32];
 
-        printf("%-14s %6u %6u %5u %4u %6u %6u %12s %12s %12s\n", m->name, m->hidden, m->latent,
+        printf("%-17s %6u %6u %5u %4u %6u %6u %12s %12s %12s\n", m->name, m->hidden, m->latent,
                m->experts, m->topk, m->intermediate, m->shared,
                k3_table_bytes((double)k3_model_expert_bytes(m), one, sizeof(one)),
                k3_table_bytes((double)k3_model_expert_bytes(m) * m->experts, all, sizeof(all)),
@@ -398,43 +400,74 @@ static void paths_text(void)
     }
 }
 
-static int run_list(int argc, char **argv)
-{
-    static const char *const topics[] = {"backends", "runners", "models", "paths", NULL};
-    k3_error_t               err = K3_ERROR_INIT;
-    bool                     json = false;
-    const char              *topic = NULL;
-    size_t                   index = 0;
+enum { TOPICS = 4, WORDS_MAX = 16 };
 
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            json = true;
-        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            printf("usage: k3bench list %s\n\n%s\n", k3_command_list.usage, k3_command_list.what);
-            return 0;
-        } else if (topic == NULL && argv[i][0] != '-') {
-            topic = argv[i];
-        } else {
-            k3_fail(&err, K3_ERR_USAGE,
-                    "list: \"%s\" is unknown; it takes backends, runners, models or paths, and "
-                    "--json",
-                    argv[i]);
-            return k3_command_end(&err);
+static const char *const topics[TOPICS + 1] = {"backends", "runners", "models", "paths", NULL};
+
+static bool is_topic(const char *word)
+{
+    for (int i = 0; i < TOPICS; i++) {
+        if (strcmp(word, topics[i]) == 0) {
+            return true;
         }
     }
-    if (topic == NULL) {
-        k3_fail(&err, K3_ERR_USAGE, "list: name one of backends, runners, models, paths");
-    } else if (k3_parse_name("list", topic, topics, &index, &err) == K3_OK && json) {
-        json_t *(*const make[])(void) = {backends_json, runners_json, models_json, paths_json};
+    return false;
+}
+
+/* --json alone is --json -: "list backends --json", "list --json backends". */
+static void name_the_output(int argc, char **argv, char **words)
+{
+    static char to_stdout[] = "--json=-";
+
+    for (int i = 0; i < argc; i++) {
+        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+        bool        alone = next == NULL || is_topic(next) || (next[0] == '-' && next[1] != '\0');
+
+        words[i] = alone && strcmp(argv[i], "--json") == 0 ? to_stdout : argv[i];
+    }
+}
+
+static k3_status_t list_topic(const k3_options_t *options, k3_error_t *err)
+{
+    json_t *(*const make[TOPICS])(void) = {backends_json, runners_json, models_json, paths_json};
+    void (*const print[TOPICS])(void) = {backends_text, runners_text, models_text, paths_text};
+    const char *path = k3_options_get(options, "json");
+    size_t      index = 0;
+
+    if (k3_options_positional_count(options) != 1) {
+        return k3_fail(err, K3_ERR_USAGE, "list: name one of backends, runners, models, paths");
+    }
+    if (k3_parse_name("list", k3_options_positional(options, 0), topics, &index, err) != K3_OK) {
+        return err->status;
+    }
+    if (path == NULL) {
+        print[index]();
+    } else {
         json_t *document = make[index]();
 
-        json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-        printf("\n");
+        k3_document_write(document, path, err);
         json_decref(document);
-    } else if (err.status == K3_OK) {
-        void (*const print[])(void) = {backends_text, runners_text, models_text, paths_text};
+    }
+    return err->status;
+}
 
-        print[index]();
+static int run_list(int argc, char **argv)
+{
+    k3_error_t    err = K3_ERROR_INIT;
+    k3_options_t *options = NULL;
+    char         *words[WORDS_MAX];
+    int           help = 0;
+
+    if (argc > WORDS_MAX) {
+        k3_fail(&err, K3_ERR_USAGE, "list: %d words; name one of backends, runners, models, paths",
+                argc);
+        return k3_command_end(&err);
+    }
+    name_the_output(argc, argv, words);
+    if (k3_command_options(&k3_command_list, argc, words, &options, &help, &err) == K3_OK &&
+        !help) {
+        list_topic(options, &err);
+        k3_options_free(options);
     }
     return k3_command_end(&err);
 }
@@ -442,8 +475,9 @@ static int run_list(int argc, char **argv)
 const k3_command_t k3_command_list = {
     .id = K3_COMMAND_LIST,
     .name = "list",
-    .usage = "backends|runners|models|paths [--json]",
+    .usage = "backends|runners|models|paths [--json [FILE]]",
     .what = "the registry: backends and what they can do, expert runners and where they round, "
             "models, path rules",
+    .files = true,
     .run = run_list,
 };

@@ -188,8 +188,9 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"progress", "auto|off", "auto",
      "run: a progress line on a terminal; sweep: a line for each launch", R},
-    {"json", "FILE", NULL, "list, plan, doctor: JSON instead of text (- for standard output)",
-     K3_COMMAND_PLAN | K3_COMMAND_DOCTOR},
+    {"json", "FILE", NULL,
+     "list, plan, doctor: JSON instead of text (- for standard output; list: also without FILE)",
+     K3_COMMAND_PLAN | K3_COMMAND_DOCTOR | K3_COMMAND_LIST},
     {"calibrate", NULL, "off",
      "measure this machine and write results/local/machine.ini, the machine file `local`",
      K3_COMMAND_DOCTOR},
@@ -284,7 +285,8 @@ k3_option_table_t k3_command_table(const k3_command_t *command)
     return (k3_option_table_t){.defs = k3_option_defs,
                                .count = k3_option_count,
                                .command = command->id,
-                               .groups = command->groups};
+                               .groups = command->groups,
+                               .own_first = command->own_first};
 }
 
 k3_status_t k3_command_options(const k3_command_t *command, int argc, char **argv,

@@ -8,11 +8,13 @@
 #include "bench/commands/sources.h"
 #include "bench/plan/effect.h"
 #include "bench/plan/requests.h"
+#include "bench/report/plan_notes.h"
 #include "bench/report/prediction.h"
 #include "bench/report/record.h"
 #include "bench/report/table.h"
 #include "bench/report/values.h"
 #include "harness/base/arith.h"
+#include "harness/mpi/world.h"
 #include "harness/record/document.h"
 
 typedef struct plan {
@@ -135,12 +137,24 @@ static k3_status_t plan_all(plan_t *plan, k3_error_t *err)
     return k3_record_refuse_all(plan->cells, K3_ERR_UNSUPPORTED, err);
 }
 
+/* Whose devices hold the ranks; NULL: they are processes of this host. */
+static const char *devices_of(const plan_t *plan)
+{
+    return plan->has_machine && k3_figure(&plan->machine, K3_FIG_CORES_PER_NODE, 0) <= 0
+               ? plan->machine.name
+               : NULL;
+}
+
 static void print_all(const plan_t *plan)
 {
     if (!plan->fit) {
         k3_table_plan(plan->cells, stdout);
     }
     k3_table_prediction(plan->cells, stdout);
+    if (!plan->fit) { /* which puts what does not fit last, and marks it */
+        k3_plan_note_memory(plan->cells, devices_of(plan), k3_node_memory_available(), stdout);
+    }
+    k3_plan_note_ties(plan->cells, stdout);
     for (size_t i = 0; i < json_array_size(plan->cells); i++) {
         const json_t *cell = json_array_get(plan->cells, i);
         const json_t *list = json_object_get(cell, "what_if");

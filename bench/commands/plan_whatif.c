@@ -122,6 +122,28 @@ static k3_status_t plan_variant(const k3_cell_request_t *base, const k3_variant_
     return K3_OK;
 }
 
+/* --- what is so already ------------------------------------------------------------------------ */
+
+static bool same_choices(const k3_cell_t *a, const k3_cell_t *b)
+{
+    return strcmp(a->profile->name, b->profile->name) == 0 && a->p2p == b->p2p &&
+           a->fabric == b->fabric && a->qps.existing == b->qps.existing &&
+           a->qps.active == b->qps.active && a->dispatch_format == b->dispatch_format &&
+           a->combine_format == b->combine_format && a->signal_op == b->signal_op &&
+           a->profile->doorbell_every == b->profile->doorbell_every &&
+           a->profile->doorbell_signal == b->profile->doorbell_signal;
+}
+
+static bool same_figures(const k3_machine_file_t *a, const k3_machine_file_t *b)
+{
+    for (int i = 0; i < K3_FIG_COUNT; i++) {
+        if (k3_predict_figure(a, (k3_figure_t)i) != k3_predict_figure(b, (k3_figure_t)i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* --- the list ---------------------------------------------------------------------------------- */
 
 static json_t *change_of(const char *name, double before, double after)
@@ -156,6 +178,7 @@ static json_t *difference(const char *rule, const char *reason, const outcome_t 
             json_t *p = change_of(k3_predicted_names[i], b->us, a->us);
 
             k3_set_text(p, "bound_by", k3_term_names[a->bound]);
+            k3_set_bool(p, "within_error", a->us >= b->low && a->us <= b->high);
             json_array_append_new(phases, p);
         }
     }
@@ -170,6 +193,7 @@ static json_t *difference(const char *rule, const char *reason, const outcome_t 
 
 typedef struct list {
     const k3_cell_request_t *request; /* as it is */
+    const k3_machine_file_t *machine;
     const planned_t         *as_is;
     outcome_t                before;
     json_t                  *rules;
@@ -179,6 +203,7 @@ static k3_status_t add_variant(list_t *l, const char *rule, const k3_variant_t *
 {
     char      reason[K3_ERROR_TEXT] = "";
     outcome_t after = {.memory = l->as_is->memory};
+    bool      already = v->as_rules == 0 && same_figures(&v->machine, l->machine);
     planned_t changed;
 
     if (v->machine_only) {
@@ -186,10 +211,14 @@ static k3_status_t add_variant(list_t *l, const char *rule, const k3_variant_t *
     } else if (plan_variant(l->request, v, &changed, reason, err) == K3_OK) {
         k3_predict(&changed.cell, &changed.loads, &v->machine, &after.prediction);
         after.memory = changed.memory;
+        already = already && same_choices(&changed.cell, &l->as_is->cell);
         unplan(&changed);
     }
     if (err->status == K3_OK) {
-        json_array_append_new(l->rules, difference(rule, reason, &l->before, &after));
+        json_t *o = difference(rule, reason, &l->before, &after);
+
+        k3_set_bool(o, "already", already);
+        json_array_append_new(l->rules, o);
     }
     return err->status;
 }
@@ -261,8 +290,8 @@ k3_status_t k3_plan_whatif(const k3_cell_request_t *request, const k3_machine_fi
     char                reason[K3_ERROR_TEXT];
     k3_list_t           words;
     planned_t           as_is;
-    list_t              list = {.request = request, .as_is = &as_is, .rules = json_array()};
-    size_t              alone = 0;
+    list_t list = {.request = request, .machine = machine, .as_is = &as_is, .rules = json_array()};
+    size_t alone = 0;
 
     *list_p = list.rules;
     base = (k3_variant_t){.request = *request, .machine = *machine, .machine_only = true};
@@ -302,11 +331,15 @@ static void print_change(const char *rule, const char *name, const json_t *chang
                          FILE *out)
 {
     const char *bound = json_string_value(json_object_get(change, "bound_by"));
+    bool        near = json_is_true(json_object_get(change, "within_error"));
 
     fprintf(out, "%-30s %-11s %10.1f %10.1f %+7.1f%%%s%s\n", rule, name,
             json_number_value(json_object_get(change, "before")) * scale,
             json_number_value(json_object_get(change, "after")) * scale, percent(change),
-            bound != NULL ? "  " : "", bound != NULL ? bound : "");
+            bound == NULL ? ""
+            : near        ? "~ "
+                          : "  ",
+            bound != NULL ? bound : "");
 }
 
 /* Whether anything of a rule is worth a line. */
@@ -346,23 +379,26 @@ static void print_rule(const json_t *rule, FILE *out)
     }
 }
 
-/* Rules that change nothing share the last lines. */
-static void print_unchanged(const json_t *list, FILE *out)
+/* Rules that change nothing share the last lines: those that are so, and those that are so without a difference. */
+static void print_unchanged(const json_t *list, bool already, const char *head, FILE *out)
 {
     enum { WIDTH = 116 };
 
     const json_t *rule;
     size_t        i, column = 0;
+    char          name[80];
 
     json_array_foreach(list, i, rule)
     {
-        const char *name = k3_get_text(rule, "rule");
+        bool beyond = json_is_true(json_object_get(rule, "hypothetical"));
 
-        if (changes(rule)) {
+        snprintf(name, sizeof(name), "%s%s", k3_get_text(rule, "rule"),
+                 beyond ? " (hypothetical)" : "");
+        if (changes(rule) || json_is_true(json_object_get(rule, "already")) != already) {
             continue;
         }
         if (column == 0) {
-            column = (size_t)fprintf(out, "no predicted time changes: %s", name);
+            column = (size_t)fprintf(out, "%s: %s", head, name);
         } else if (column + strlen(name) + 2 > WIDTH) {
             column = (size_t)fprintf(out, ",\n  %s", name);
         } else {
@@ -374,10 +410,25 @@ static void print_unchanged(const json_t *list, FILE *out)
     }
 }
 
+/* Whether a change of it lies within the model's error. */
+static bool is_near(const json_t *rule)
+{
+    const json_t *phases = json_object_get(rule, "phases"), *phase;
+    size_t        i;
+
+    json_array_foreach(phases, i, phase)
+    {
+        if (percent(phase) != 0 && json_is_true(json_object_get(phase, "within_error"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void k3_whatif_print(const json_t *list, FILE *out)
 {
     const json_t *rule;
-    bool          headed = false;
+    bool          headed = false, near = false;
     size_t        i;
 
     fputc('\n', out);
@@ -392,6 +443,13 @@ void k3_whatif_print(const json_t *list, FILE *out)
             headed = true;
         }
         print_rule(rule, out);
+        near = near || is_near(rule);
     }
-    print_unchanged(list, out);
+    print_unchanged(list, true, "is so already", out);
+    print_unchanged(list, false, "no predicted time changes", out);
+    if (near) {
+        fprintf(out,
+                "~: within the model's error of the time before, so that only a measurement can "
+                "tell (k3bench help prediction)\n");
+    }
 }

@@ -8,6 +8,7 @@
 #include "bench/region/measure.h"
 #include "bench/report/limits.h"
 #include "bench/report/record.h"
+#include "bench/report/table.h"
 #include "harness/base/arith.h"
 #include "harness/mpi/watchdog.h"
 
@@ -31,13 +32,15 @@ static k3_status_t check_memory(const k3_run_t *run, const k3_cell_t *cell, k3_e
 
     k3_memory_plan(cell, (uint32_t)run->world.rank, &own);
     if (need > available) {
+        char each[32], block[32], all[32], left[32];
+
         k3_fail(err, K3_ERR_ENV,
-                "%s: needs %llu bytes a rank (%llu of slots and signals), %llu for the %u ranks of "
-                "host %s, which has "
-                "%llu available",
-                cell->profile->name, (unsigned long long)own.host,
-                (unsigned long long)(cell->on_device ? 0 : own.block), (unsigned long long)need,
-                ranks, run->world.host, (unsigned long long)available);
+                "%s: needs %s a rank (%s of slots and signals), %s for the %u ranks of host %s, "
+                "which has %s available",
+                cell->profile->name, k3_table_bytes((double)own.host, each, sizeof(each)),
+                k3_table_bytes(cell->on_device ? 0 : (double)own.block, block, sizeof(block)),
+                k3_table_bytes((double)need, all, sizeof(all)), ranks, run->world.host,
+                k3_table_bytes((double)available, left, sizeof(left)));
     }
     return k3_world_agree(&run->world, err);
 }

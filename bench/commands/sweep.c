@@ -230,5 +230,6 @@ const k3_command_t k3_command_sweep = {
     .usage = "FILE [OPTIONS]",
     .what = "many launches of many cells from an ini file: interleaved, limited in time, resumable",
     .files = true,
+    .own_first = "of the launches, as `k3bench run` takes them:",
     .run = run_sweep,
 };

@@ -279,6 +279,7 @@ static const k3_table_column_t plan_columns[] = {
     {"wire", "dispatch", false, 0, false, false},
     {"buffers", "per rank", false, 0, false, false},
     {"experts", "per rank", false, 0, false, false},
+    {"total", "per rank", false, 0, false, false},
 };
 
 static void plan_items(const json_t *cell, k3_items_t *items)
@@ -297,6 +298,7 @@ static void plan_items(const json_t *cell, k3_items_t *items)
     bytes_text(json_object_get(dispatch, "bytes_wire"), text[7], K3_ITEM);
     bytes_text(json_object_get(memory, "buffers_bytes"), text[8], K3_ITEM);
     bytes_text(json_object_get(memory, "expert_weights_bytes"), text[9], K3_ITEM);
+    bytes_text(json_object_get(memory, "total_bytes"), text[10], K3_ITEM);
 }
 
 static bool is_planned(const json_t *cell)

@@ -126,9 +126,11 @@ k3_status_t k3_sweep_overview(const k3_sweep_t *sweep, bool commands, FILE *out,
     const k3_variants_t *variants = sweep->schedule->variants;
     size_t               refused, cells = cells_of(variants, &refused);
 
-    (void)fprintf(out, "sweep: %s in %s: %zu launches of %zu variants, %zu done; %zu cells\n",
-                  sweep->source->file, sweep->folder->path, sweep->schedule->count, variants->count,
-                  already_done(sweep->schedule), cells - refused);
+    (void)fprintf(out, "sweep: %s in %s: %zu launch%s of %zu variant%s, %zu done; %zu cell%s\n",
+                  sweep->source->file, sweep->folder->path, sweep->schedule->count,
+                  sweep->schedule->count == 1 ? "" : "es", variants->count,
+                  variants->count == 1 ? "" : "s", already_done(sweep->schedule), cells - refused,
+                  cells - refused == 1 ? "" : "s");
     if (put_variants(sweep, commands, out, err) == K3_OK) {
         put_refusals(variants, out);
         put_duration(sweep, out);

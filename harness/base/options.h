@@ -17,8 +17,9 @@ typedef struct k3_option_def {
     const char *name;     /* without dashes: "max-tokens" (environment: K3BENCH_MAX_TOKENS) */
     const char *metavar;  /* NULL: a switch, "off" or "on" */
     const char *fallback; /* default as text; NULL: unset */
-    const char *help;     /* one or two lines; '\n' breaks */
-    unsigned    commands; /* bit mask of the commands that take it */
+    const char
+            *help; /* '\n' counts as a blank; completion shows what stands in front of the first */
+    unsigned commands; /* bit mask of the commands that take it */
 } k3_option_def_t;
 
 typedef struct k3_option_table {
@@ -30,6 +31,9 @@ typedef struct k3_option_table {
     /* Of the ini file, the section whose keys count, with those before the first head, over which they
      * go. NULL: heads mean nothing. */
     const char *section;
+    /* Help: options that no other command takes come first, and this line before the others. NULL: the
+     * order of the table. */
+    const char *own_first;
 } k3_option_table_t;
 
 typedef enum k3_origin {
@@ -66,6 +70,10 @@ size_t k3_options_first_group(const k3_options_t *options, bool *parted);
 
 /* Prints the options of the table's command, wrapped to 100 columns. */
 void k3_options_help(const k3_option_table_t *table, FILE *out);
+
+/* A paragraph whose first line already stands in column `indent`, where the others begin; breaks at blanks
+ * so that no line passes `width`, a longer word stays whole. */
+void k3_put_wrapped(const char *text, size_t indent, size_t width, FILE *out);
 
 /* --- values ---------------------------------------------------------------------------------- */
 

@@ -10,33 +10,22 @@ static void put_spaces(FILE *out, size_t count)
     (void)fprintf(out, "%*s", (int)count, "");
 }
 
-/* Breaks at blanks so that no line passes WIDTH; a single longer word stays whole. Starts in column
- * HELP_COLUMN and comes back there after each break. */
-static void put_wrapped(FILE *out, const char *text)
+void k3_put_wrapped(const char *text, size_t indent, size_t width, FILE *out)
 {
-    size_t column = HELP_COLUMN;
+    size_t column = indent;
 
+    text += strspn(text, " \n");
     while (*text != '\0') {
-        size_t blanks = strspn(text, " ");
-        size_t word = strcspn(text + blanks, " \n");
-        bool   fits = column + blanks + word <= WIDTH || column == HELP_COLUMN;
+        size_t word = strcspn(text, " \n");
 
-        if (!fits) {
+        if (column > indent && column + 1 + word > width) {
             (void)fputc('\n', out);
-            put_spaces(out, HELP_COLUMN);
-            column = HELP_COLUMN;
-            blanks = 0;
-            text += strspn(text, " ");
+            put_spaces(out, indent);
+            column = indent;
         }
-        (void)fprintf(out, "%.*s", (int)(blanks + word), text);
-        column += blanks + word;
-        text += blanks + word;
-        if (*text == '\n') {
-            (void)fputc('\n', out);
-            put_spaces(out, HELP_COLUMN);
-            column = HELP_COLUMN;
-            text++;
-        }
+        column += (size_t)fprintf(out, "%s%.*s", column > indent ? " " : "", (int)word, text);
+        text += word;
+        text += strspn(text, " \n");
     }
     (void)fputc('\n', out);
 }
@@ -47,7 +36,8 @@ static char *help_with_default(const k3_option_def_t *def)
     size_t      bytes = strlen(def->help) + strlen(fallback) + sizeof(" (default: )");
     char       *text = malloc(bytes);
 
-    if (text != NULL && def->fallback != NULL) {
+    /* A switch is off until it is given, which needs no words. */
+    if (text != NULL && def->fallback != NULL && def->metavar != NULL) {
         (void)snprintf(text, bytes, "%s (default: %s)", def->help, fallback);
     } else if (text != NULL) {
         (void)snprintf(text, bytes, "%s", def->help);
@@ -70,14 +60,23 @@ static void put_option(const k3_option_def_t *def, FILE *out)
         column = 0;
     }
     put_spaces(out, HELP_COLUMN - column);
-    put_wrapped(out, help != NULL ? help : def->help);
+    k3_put_wrapped(help != NULL ? help : def->help, HELP_COLUMN, WIDTH, out);
     free(help);
 }
 
 void k3_options_help(const k3_option_table_t *table, FILE *out)
 {
+    for (size_t i = 0; i < table->count && table->own_first != NULL; i++) {
+        if (table->defs[i].commands == table->command) {
+            put_option(&table->defs[i], out);
+        }
+    }
+    if (table->own_first != NULL) {
+        (void)fprintf(out, "\n%s\n", table->own_first);
+    }
     for (size_t i = 0; i < table->count; i++) {
-        if ((table->defs[i].commands & table->command) != 0) {
+        if ((table->defs[i].commands & table->command) != 0 &&
+            (table->own_first == NULL || table->defs[i].commands != table->command)) {
             put_option(&table->defs[i], out);
         }
     }

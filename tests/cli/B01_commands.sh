@@ -54,6 +54,42 @@ for topic in backends runners models paths; do
         expect_text text "^$name "
     done
 done
+# --json alone, with - and with a file, in either order.
+single list models --json
+cp out models.json
+for words in "models --json -" "--json models" "models --json=-" "--json - models"; do
+    # shellcheck disable=SC2086 # words
+    single list $words
+    expect_rc 0
+    check "list $words is the same" cmp -s out models.json
+done
+single list models --json file.json
+expect_rc 0
+check "a file is the same" cmp -s file.json models.json
+check "and nothing is printed" [ ! -s out ]
+single list models --json file.json
+expect_refused 3 'file.json'
+single list models paths
+expect_refused 2 'name one of'
+single list --help
+expect_rc 0
+expect_text out '^  --json FILE ' 'also without FILE'
+run_it env K3BENCH_FOO=1 "$k3bench" list paths
+expect_refused 2 'K3BENCH_FOO'
+single list models
+check "columns are straight" [ "$(sed -n '/^$/q; p' out | awk '{ print length }' | sort -u | wc -l)" = 1 ]
+expect_text out '^--weights reads no checkpoints of the other models'
+
+# Help: what a command alone takes stands first where most is another's; a switch has no default to tell.
+single sweep --help
+expect_rc 0
+check "launches before model" [ "$(sed -n 's/^  --\(launches\|model\) .*/\1/p' out | head -n 1)" = launches ]
+expect_text out '^of the launches, as `k3bench run` takes them:$'
+for command in run plan sweep report gate; do
+    single "$command" --help
+    expect_no_text out 'this text .default' '.{101}'
+done
+
 single list modls
 expect_refused 2 modls models
 single list

@@ -65,6 +65,47 @@ single plan --machine h200 --model kimi-k3 --backend deepep:ll --tp 32 --tokens 
 expect_rc 0
 expect_text out '^no predicted time changes: qps=2$'
 check "no line of 0.0 %" grep -vq '+0\.0%' out
+
+# What is so already is told from what changes nothing; a change within the range of the prediction is marked, one beyond it is not.
+rules=qps=8,fabric=ib,p2p=on,signal=add,posting=every1,nic_gbps=50,fabric=roce,qps=64,nic_gbps=45,nic_gbps=10
+single plan --machine h200 --model kimi-k3 --backend mooncake --tp 32 --tokens 64 --what-if "$rules"
+expect_rc 0
+expect_text out '^is so already: qps=8, fabric=ib, p2p=on, signal=add, posting=every1, nic_gbps=50$' \
+    '^no predicted time changes: fabric=roce, qps=64 .hypothetical.$' '^nic_gbps=45 .*%~ ' '^nic_gbps=10 +dispatch .*%  ' "^~: within the model's error"
+single plan --machine h200 --model kimi-k3 --backend mooncake --tp 32 --tokens 64 --what-if "$rules" --json near.json
+valid near.json
+expect near.json '[.cells[0].what_if[].already] == [true, true, true, true, true, true, false, false, false, false, false]'
+expect near.json '.cells[0] as $c | $c.what_if[].phases[] | . as $p | $c.prediction.phases[] | select(.name == $p.name) |
+    $p.within_error == ($p.after >= .low and $p.after <= .high)'
+single plan --machine h200 --model kimi-k3 --backend mooncake --tp 32 --tokens 64 --what-if nic_gbps=10
+expect_no_text out '%~ ' "error"
+
+# Cells of one work that the model cannot order are named, those of other works and the one that moves nothing are not.
+single plan --machine h200 --model kimi-k3 --backend mooncake,deepep:ll,none,null --tp 32 --dp 4 --tokens 64,512
+expect_rc 0
+expect_text out "^note: mooncake kimi-k3 32/4/32 T64 has the shortest region; within the model's error of it \\(-22 to \\+28 %\\).*: deepep:ll kimi-k3 32/4/32 T64\$" \
+    "^note: mooncake kimi-k3 32/4/32 T512 has .*: deepep:ll kimi-k3 32/4/32 T512\$"
+expect_no_text out '^note:.*(null|none)'
+single plan --machine h200 --model kimi-k3 --backend mooncake,none --tp 32 --dp 4 --tokens 64
+expect_no_text out '^note:'
+
+# The total of a rank stands in the table, and what no device or this host can hold is said; the exit code stays.
+single plan --tokens 4096 --backend deepep:ll --tp 8 --model kimi-k3 --machine h200
+expect_rc 0
+expect_text out '^backend .* total$' '^deepep:ll .* 137\.[0-9]+ GB$' \
+    '^note: deepep:ll kimi-k3 8/1/8 T4096 fits no device of h200: a rank needs 350\.[0-9]+ GB of weights and buffers, a device has 141\.00 GB$'
+single plan --tokens 16000 --backend deepep:ll --tp 32 --model kimi-k3
+expect_rc 0
+expect_text out '^note: deepep:ll kimi-k3 32/1/32 T16000 does not fit this host: 8 ranks of a node need [0-9.]+ TB, it has [0-9.]+ [GT]B left$'
+sed 's/^\(ranks_per_node\) = .*/\1 = 64 | decided: t/; s/^\(cores_per_node\) = .*/\1 = 2 | decided: t/' "$source_dir/results/machines/h200.ini" >shared.ini
+single plan --machine ./shared.ini --tokens 16000 --backend deepep:ll --tp 32 --model kimi-k3
+expect_rc 0
+expect_text out '^note: .* does not fit this host: 32 ranks of a node need [0-9.]+ TB'
+single plan --machine h200 --tokens 4096,4097,4098,4099,4100 --backend deepep:ll --tp 8 --model kimi-k3
+check "four by name" [ "$(grep -c '^note: .* fits no device' out)" = 4 ]
+expect_text out '^note: 1 more does not fit either$'
+single plan --model tiny --backend deepep:ll
+expect_no_text out '^note:'
 single help what-if
 expect_rc 0
 expect_text out '^  qps=N ' 'posting=everyN' '^    mask-at-send ' '^    lock ' '^    buffer '

@@ -55,15 +55,20 @@ if [ $((each * 8)) -gt "$available" ]; then
     [ "$sanitized" = 0 ] || limit_kib=unlimited
     run_it bash -c 'ulimit -v "$1"; shift; exec "$@"' limited "$limit_kib" mpirun --oversubscribe -n 8 "$k3bench" run --model kimi-k3 \
         --backend deepep:ll --tp 8 --dp 2 --tokens "$tokens" --out no.json
-    expect_refused 3 'deepep:ll' 'needs [0-9]{10,} bytes' '[0-9]{9,} available'
+    in_words() { awk -v bytes="$1" 'BEGIN { printf bytes < 1e12 ? "%.2f GB" : "%.2f TB", bytes < 1e12 ? bytes / 1e9 : bytes / 1e12 }'; }
+    expect_refused 3 'deepep:ll' 'needs [0-9.]+ [GT]B a rank' '[0-9.]+ [GT]B available'
     check "refused within seconds" [ $((SECONDS - started)) -le 30 ]
-    check "the figure of the plan" grep -q "needs $each bytes a rank\|, $((each * 8)) for the 8 ranks" err
-    check "what it has is below what it needs" [ "$(grep -oE '[0-9]+ available' err | cut -d' ' -f1)" -lt $((each * 8)) ]
+    check "the figure of the plan" grep -q "needs $(in_words "$each") a rank\|, $(in_words $((each * 8))) for the 8 ranks" err
+    # shellcheck disable=SC2016 # of awk
+    check "what it has is below what it needs" awk -v need=$((each * 8)) '
+        match($0, /[0-9.]+ [GT]B available/) { split(substr($0, RSTART, RLENGTH), word, " ")
+            has = word[1] * (word[2] == "TB" ? 1e12 : 1e9); found = has <= need * 1.01 }
+        END { exit !found }' err
     check "/dev/shm as before" [ "$(big_shm)" = "$shm" ]
     expect_no_file no.json
     # In a list the other cells run.
     launch 4 run --model "kimi-k3,tiny:E=16,K=4" --backend deepep:ll --tokens "$tokens" --max-tokens "$tokens" --iters 2 --check ends --out some.json
     expect_rc 0
-    expect some.json '.cells[0] | .status == "unsupported" and (.reason | test("needs [0-9]+ bytes"))'
+    expect some.json '.cells[0] | .status == "unsupported" and (.reason | test("needs [0-9.]+ [GT]B a rank"))'
     expect some.json '.cells[1] | good'
 fi

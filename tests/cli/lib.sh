@@ -9,6 +9,7 @@ set -u
 [ $# -ge 2 ] || { echo "usage: $0 K3BENCH_BINARY SOURCE_DIR" >&2; exit 2; }
 k3bench=$(realpath "$1")
 source_dir=$(realpath "$2")
+export PATH=$PATH:/usr/sbin:/sbin # as scripts/lib.sh: tools that a plain user's PATH lacks
 
 for tool in jq mpirun python3; do
     command -v "$tool" >/dev/null || { echo "skipped: no $tool here"; exit 77; }

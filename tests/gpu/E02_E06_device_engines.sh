@@ -27,7 +27,7 @@ expect four.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_devic
 expect four.json '.cells[].memory | .on_device_bytes + .host_bytes == .total_bytes'
 K3_EMULATED_MEMORY=1000000 launch_failing 2 run "${small[@]}" "${model[@]}" --backend mooncake --tokens 32 --max-tokens 32
 expect_rc 3
-expect_text err 'mooncake: needs [0-9]+ bytes of the device.s memory a rank \(and [0-9]+ of the host.s\), [0-9]+ for the 2 ranks on emulated:0, which has 1000000'
+expect_text err 'mooncake: needs [0-9.]+ [kM]B of the device.s memory a rank \(and [0-9.]+ [kM]?B of the host.s\), [0-9.]+ MB for the 2 ranks on emulated:0, which has 1\.00 MB$'
 single plan "${model[@]}" --tp 2 --backend mooncake --device cuda --json plan.json
 expect_rc 0
 expect plan.json '.cells[0].memory | .on_device_bytes > .expert_weights_bytes and .host_bytes > 0'

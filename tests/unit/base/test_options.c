@@ -519,7 +519,7 @@ static void test_help(void **state)
          "first line\nsecond line with many words that go on and on until they do not fit within "
          "one hundred columns any more",
          1},
-        {"check", NULL, NULL, "switch", 1},
+        {"check", NULL, "off", "switch", 1},
         {"other", NULL, NULL, "not shown", 2},
     };
     const k3_option_table_t table = {help_defs, 4, 1};
@@ -534,11 +534,32 @@ static void test_help(void **state)
     assert_string_equal(
         text, "  --tokens LIST               rows per rank (default: 8)\n"
               "  --a-very-long-option-name VALUE\n"
-              "                              first line\n"
-              "                              second line with many words that go on and on until "
-              "they do not fit\n"
-              "                              within one hundred columns any more\n"
+              "                              first line second line with many words that go on and "
+              "on until they do\n"
+              "                              not fit within one hundred columns any more\n"
               "  --check                     switch\n");
+    free(text);
+}
+
+/* Options that no other command takes come first where the command asks for it. */
+static void test_help_own_first(void **state)
+{
+    static const k3_option_def_t help_defs[] = {
+        {"shared", "N", NULL, "of both", 3},
+        {"own", "N", NULL, "of the second alone", 2},
+    };
+    const k3_option_table_t table = {help_defs, 2, .command = 2, .own_first = "as the first:"};
+    char                   *text = NULL;
+    size_t                  size = 0;
+    FILE                   *out = open_memstream(&text, &size);
+
+    (void)state;
+    assert_non_null(out);
+    k3_options_help(&table, out);
+    fclose(out);
+    assert_string_equal(text, "  --own N                     of the second alone\n"
+                              "\nas the first:\n"
+                              "  --shared N                  of both\n");
     free(text);
 }
 
@@ -572,6 +593,7 @@ int main(void)
         OPTION_TEST(test_U05_file_named_by_the_environment),
         OPTION_TEST(test_names_of_origins),
         OPTION_TEST(test_help),
+        OPTION_TEST(test_help_own_first),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
