@@ -354,6 +354,12 @@ k3_status_t k3_profile_qps(const k3_profile_t *p, uint32_t ranks, uint32_t exper
                            k3_fabric_type_t fabric, uint64_t asked, k3_qp_choice_t *choice,
                            k3_error_t *err);
 
+/* One that moves none measures what is left without it, and is no rival. */
+static inline bool k3_profile_moves_rows(const k3_profile_t *p)
+{
+    return p->copy != K3_COPY_NONE;
+}
+
 /* The facts that the limits are held against. */
 typedef struct k3_limit_facts {
     const char        *model;

@@ -34,9 +34,29 @@ static void take_option(reading_t *r)
     }
 }
 
+/* What UCX was told to use. */
+static void take_environment(reading_t *r)
+{
+    static const char *const names[] = {"UCX_TLS", "UCX_NET_DEVICES", NULL};
+    k3_view_t                views[2] = {{0}};
+    json_t                  *texts[2];
+
+    k3_facts_take(&r->c, names, views);
+    for (int i = 0; i < 2; i++) {
+        texts[i] = k3_facts_text(views[i]);
+    }
+    k3_facts_set(r->facts, "asked",
+                 json_sprintf("UCX_TLS=%s UCX_NET_DEVICES=%s",
+                              texts[0] != NULL ? json_string_value(texts[0]) : "",
+                              texts[1] != NULL ? json_string_value(texts[1]) : ""));
+    json_decref(texts[0]);
+    json_decref(texts[1]);
+}
+
 static void take_run(reading_t *r)
 {
-    static const char *const names[] = {"id", "started_utc", "git_sha", "options", NULL};
+    static const char *const names[] = {"id",      "started_utc", "git_sha",
+                                        "options", "environment", NULL};
     static const char *const facts[] = {"run", "started", "git_sha"};
     uint32_t                 seen = 0;
     int                      i;
@@ -48,6 +68,8 @@ static void take_run(reading_t *r)
     while ((i = k3_cursor_member(&r->c, names, &seen)) >= 0) {
         if (i < 3) {
             k3_facts_set(r->facts, facts[i], k3_facts_text(k3_cursor_view(&r->c)));
+        } else if (i == 4) {
+            take_environment(r);
         } else if (k3_cursor_enter(&r->c, '[')) {
             while (k3_cursor_element(&r->c)) {
                 take_option(r);

@@ -49,18 +49,13 @@ static json_t *record_layout(const k3_cell_t *cell)
                      cell->virtual_nodes);
 }
 
-static bool moves_rows(const k3_profile_t *profile)
-{
-    return profile->copy != K3_COPY_NONE;
-}
-
 static json_t *record_path(const k3_cell_t *cell)
 {
     const k3_path_t *path = &cell->path;
 
     return json_pack("{s:s, s:b, s:b, s:b, s:b}", "rule", path->rule->name, "fast", path->fast,
                      "sp_moe", path->sp_moe, "reduced_twice", path->reduced_twice, "moves_rows",
-                     moves_rows(cell->profile));
+                     k3_profile_moves_rows(cell->profile));
 }
 
 static json_t *record_tokens(const k3_cell_t *cell)
@@ -398,7 +393,7 @@ static json_t *asked_path(const k3_cell_request_t *q, const k3_profile_t *profil
     }
     set_nulls(path, (const char *const[]){"sp_moe", "reduced_twice", NULL});
     if (profile != NULL) {
-        k3_set_bool(path, "moves_rows", moves_rows(profile));
+        k3_set_bool(path, "moves_rows", k3_profile_moves_rows(profile));
     } else {
         k3_set_null(path, "moves_rows", "no such backend");
     }

@@ -79,7 +79,7 @@ expect past/baseline.json '.promotions[0] | .who == "tester" and .why == "first 
 # The same again passes, twice with the same bytes, with the index as it is, made again, or damaged.
 gate same?.json -o first.json
 expect_rc 0
-expect first.json '.schema == "k3bench.gate/1" and .passed and .failures == 0 and .history.launches == 20 and (.verdicts.same == 5)'
+expect first.json '.schema == "k3bench.gate/2" and .passed and .failures == 0 and .history.launches == 20 and (.verdicts.same == 5)'
 expect first.json '.control | .state == "same" and (.cells | length) == 1 and .cells[0].key == "null/region"'
 rm past/index.sqlite && gate same?.json -o second.json
 check "a missing index is made again" cmp -s first.json second.json
@@ -152,7 +152,7 @@ expect_text out '^dropped d/region' 'number 2'
 gate mixed?.json -o accepted.json
 expect_rc 0
 expect accepted.json '.cells[] | select(.key == "a/region") | .verdict == "same" and .history.changes[0].state == "accepted"'
-expect accepted.json '.history.launches == 28 and .baseline.number == 2'
+expect accepted.json '.history.launches == 28 and .baselines[0].number == 2'
 expect past/baseline.json '[.promotions[].why] == ["first state", "a pays for the new format"] and (.promotions[1].dropped == ["d/region"])'
 single gate --history past --baseline-file nowhere/base.json mixed0.json
 expect_refused 2 'nowhere/base.json' 'no baseline'
