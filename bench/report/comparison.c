@@ -11,6 +11,7 @@
 #include "bench/report/sides.h"
 #include "bench/report/values.h"
 #include "harness/base/memory.h"
+#include "harness/base/text.h"
 
 k3_status_t k3_comparison_open(k3_comparison_t *c, k3_error_t *err)
 {
@@ -45,7 +46,8 @@ typedef struct pair {
     k3_verdict_t  verdict;      /* then */
     size_t        at;           /* else: its number among the judged ones */
     char          how[320];     /* room for a reason */
-    char          differs[256]; /* the options in which the keys of two sets differ; "" */
+    bool          transports;   /* they are part of what is compared */
+    char          differs[512]; /* the options in which the keys of two sets differ; "" */
 } pair_t;
 
 typedef struct pairs {
@@ -82,7 +84,7 @@ static void examine(pair_t *p, const pairs_t *pairs)
         refuse(p, K3_VERDICT_ADDED, missing_of(p->base));
     } else if (!k3_side_has_times(p->fresh)) {
         refuse(p, K3_VERDICT_MISSING, missing_of(p->fresh));
-    } else if (k3_sides_differ(p->base, p->fresh, pairs->backends || p->differs[0] != '\0', p->how,
+    } else if (k3_sides_differ(p->base, p->fresh, pairs->backends || p->transports, p->how,
                                sizeof(p->how))) {
         refuse(p, K3_VERDICT_INCOMPARABLE, p->how);
     }
@@ -95,6 +97,21 @@ static bool share_launches(const pair_t *p, const pairs_t *pairs)
            json_equal(json_object_get(p->base, "runs"), json_object_get(p->fresh, "runs"));
 }
 
+/* In which options the cells of two sets differ; the transports are compared where these, or UCX's, say so. */
+static void set_difference(pair_t *p)
+{
+    char   asked[256];
+    size_t used;
+
+    k3_key_difference(p->base_key, p->new_key, p->differs, sizeof(p->differs));
+    p->transports = k3_key_carried_apart(p->base_key, p->new_key);
+    if (k3_sides_asked(p->base, p->fresh, asked, sizeof(asked))) {
+        used = strlen(p->differs);
+        k3_append(p->differs, sizeof(p->differs), used, "%s%s", used > 0 ? ", " : "", asked);
+        p->transports = true;
+    }
+}
+
 static k3_status_t add_pair(pairs_t *pairs, const char *base_key, const json_t *base,
                             const char *new_key, const json_t *fresh, k3_error_t *err)
 {
@@ -102,7 +119,7 @@ static k3_status_t add_pair(pairs_t *pairs, const char *base_key, const json_t *
 
     *p = (pair_t){.base_key = base_key, .new_key = new_key, .base = base, .fresh = fresh};
     if (!pairs->backends && base != NULL && fresh != NULL) {
-        k3_key_difference(base_key, new_key, p->differs, sizeof(p->differs));
+        set_difference(p);
     }
     pairs->met += base != NULL && fresh != NULL;
     examine(p, pairs);

@@ -6,7 +6,9 @@
 #include "bench/report/facts_internal.h"
 #include "bench/report/fields.h"
 #include "bench/report/record.h"
+#include "harness/base/text.h"
 #include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 /* --- the launch ------------------------------------------------------------------------------ */
 
@@ -39,18 +41,21 @@ static void take_environment(reading_t *r)
 {
     static const char *const names[] = {"UCX_TLS", "UCX_NET_DEVICES", NULL};
     k3_view_t                views[2] = {{0}};
-    json_t                  *texts[2];
+    char                     asked[256];
+    size_t                   used = 0;
 
     k3_facts_take(&r->c, names, views);
+    asked[0] = '\0';
     for (int i = 0; i < 2; i++) {
-        texts[i] = k3_facts_text(views[i]);
+        json_t *text = k3_facts_text(views[i]);
+
+        if (text != NULL) {
+            used = k3_append(asked, sizeof(asked), used, "%s%s=%s", used > 0 ? " " : "", names[i],
+                             json_string_value(text));
+        }
+        json_decref(text);
     }
-    k3_facts_set(r->facts, "asked",
-                 json_sprintf("UCX_TLS=%s UCX_NET_DEVICES=%s",
-                              texts[0] != NULL ? json_string_value(texts[0]) : "",
-                              texts[1] != NULL ? json_string_value(texts[1]) : ""));
-    json_decref(texts[0]);
-    json_decref(texts[1]);
+    k3_facts_set(r->facts, "asked", k3_json_string(used > 0 ? asked : "UCX's own choice"));
 }
 
 static void take_run(reading_t *r)

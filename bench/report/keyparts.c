@@ -251,6 +251,15 @@ const char *k3_key_difference(const char *a, const char *b, char *text, size_t s
     return text;
 }
 
+bool k3_key_carried_apart(const char *a, const char *b)
+{
+    k3_key_t x, y;
+
+    return k3_key_split(a, &x) && k3_key_split(b, &y) &&
+           !(k3_key_equal(&x, &y, K3_KEY_P2P) && k3_key_equal(&x, &y, K3_KEY_DEVICE) &&
+             k3_key_equal(&x, &y, K3_KEY_COMPONENT));
+}
+
 const char *k3_key_describe(const char *key, const bool *marked, char *text, size_t size)
 {
     k3_key_t k;

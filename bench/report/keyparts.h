@@ -58,6 +58,9 @@ const char *k3_key_work(const char *key, char *text, size_t size);
  * key. */
 const char *k3_key_difference(const char *a, const char *b, char *text, size_t size);
 
+/* Whether they differ in one of the parts that decide who carries a message: p2p, device and component. */
+bool k3_key_carried_apart(const char *a, const char *b);
+
 /* "p2p off, dispatch-dtype bf16": the parts of a key that are marked. */
 const char *k3_key_describe(const char *key, const bool *marked, char *text, size_t size);
 

@@ -240,12 +240,16 @@ bool k3_side_moves(const json_t *entry)
     return !json_is_false(json_object_get(entry, "moves"));
 }
 
-/* Both sides were told which transports to use, and not the same. */
-static bool asked_apart(const json_t *a, const json_t *b)
+bool k3_sides_asked(const json_t *base, const json_t *fresh, char *text, size_t size)
 {
-    const json_t *x = json_object_get(a, "asked"), *y = json_object_get(b, "asked");
+    const char *a = k3_get_text(base, "asked"), *b = k3_get_text(fresh, "asked");
 
-    return json_is_string(x) && json_is_string(y) && !json_equal(x, y);
+    text[0] = '\0';
+    if (a[0] == '\0' || b[0] == '\0' || strcmp(a, b) == 0) {
+        return false;
+    }
+    snprintf(text, size, "%s -> %s", a, b);
+    return true;
 }
 
 static bool machines_differ(const json_t *a, const json_t *b, char *text, size_t size)
@@ -259,27 +263,27 @@ static bool machines_differ(const json_t *a, const json_t *b, char *text, size_t
     return true;
 }
 
-const char *k3_side_mixed(const json_t *entry, bool backends)
+const char *k3_side_mixed(const json_t *entry, bool transports)
 {
     const char *field;
     json_t     *text;
 
     json_object_foreach(json_object_get(entry, "mixed"), field, text)
     {
-        if (json_is_string(text) && (!backends || strcmp(field, K3_HOW_TRANSPORT) != 0)) {
+        if (json_is_string(text) && (!transports || strcmp(field, K3_HOW_TRANSPORT) != 0)) {
             return json_string_value(text);
         }
     }
     return NULL;
 }
 
-bool k3_sides_differ(const json_t *base, const json_t *fresh, bool backends, char *text,
+bool k3_sides_differ(const json_t *base, const json_t *fresh, bool transports, char *text,
                      size_t size)
 {
     const json_t *a = json_object_get(base, "how"), *b = json_object_get(fresh, "how");
-    const char   *mixed = k3_side_mixed(base, backends), *field;
+    const char   *mixed = k3_side_mixed(base, transports), *field;
 
-    mixed = mixed != NULL ? mixed : k3_side_mixed(fresh, backends);
+    mixed = mixed != NULL ? mixed : k3_side_mixed(fresh, transports);
     if (mixed != NULL) {
         snprintf(text, size, "%s", mixed);
         return true;
@@ -291,7 +295,7 @@ bool k3_sides_differ(const json_t *base, const json_t *fresh, bool backends, cha
         snprintf(text, size, "the routing differs (" ROUTING ")");
         return true;
     }
-    field = k3_how_differs(a, b, backends || asked_apart(base, fresh) ? K3_HOW_TRANSPORT : NULL);
+    field = k3_how_differs(a, b, transports ? K3_HOW_TRANSPORT : NULL);
     if (field != NULL) {
         snprintf(text, size, "measured differently: %s is %s and %s", field, k3_get_text(a, field),
                  k3_get_text(b, field));

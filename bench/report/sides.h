@@ -15,15 +15,17 @@ void k3_side_add(json_t *side, const json_t *facts);
 
 bool        k3_side_has_times(const json_t *entry); /* NULL: no */
 const char *k3_side_wrong(const json_t *entry);     /* NULL: nothing is */
-const char *k3_side_mixed(const json_t *entry, bool backends);
+const char *k3_side_mixed(const json_t *entry, bool transports);
 bool k3_side_moves(const json_t *entry); /* false: the record says that its backend moves no rows */
 
+/* True when UCX was told to use one thing on one side and another on the other: "UCX_TLS=sm -> UCX_TLS=tcp". */
+bool k3_sides_asked(const json_t *base, const json_t *fresh, char *text, size_t size);
+
 /* Why entries of two sides cannot be compared: machine, routing, or how they were measured differ between them or within
- * one; false: they can. Judged by the launches that hold the cell: others of either side do not matter. Between
- * `backends`, or other options of one, the transport is part of what is compared, as it is where UCX was told to use
- * different ones on the two sides. What is not known is not held
- * against anybody: older records have less. */
-bool k3_sides_differ(const json_t *base, const json_t *fresh, bool backends, char *text,
+ * one; false: they can. Judged by the launches that hold the cell: others of either side do not matter. `transports`:
+ * they are part of what is compared, as between backends. What is not known is not held against anybody: older records
+ * have less. */
+bool k3_sides_differ(const json_t *base, const json_t *fresh, bool transports, char *text,
                      size_t size);
 
 #endif

@@ -185,6 +185,7 @@ for i in range(8):
     launch(f"pair{i}.json", 0x80000 + i, {key("a", component="pair"): 80 + i})
     launch(f"more{i}.json", 0x90000 + i, {key("a", tokens=8): 80 + i, key("c"): 1})
     launch(f"sm{i}.json", 0xa0000 + i, {key("a"): 100 + i}, tls="sm,self", transport="posix")
+    launch(f"odd{i}.json", 0xf0000 + i, {key("a", tail="/shared-overlap"): 140 + i}, transport="tcp")
     launch(f"net{i}.json", 0xb0000 + i, {key("a"): 140 + i}, tls="tcp,self", transport="tcp")
 PYTHON
 python3 make.py parts.py
@@ -225,7 +226,10 @@ expect_text out '^worse ' 'missing|added'
 single compare on?.json -- pair?.json -o component.json
 expect component.json '.cells[0] | .verdict == "better" and .differs == "component region -> pair"'
 single compare sm?.json -- net?.json -o told.json
-expect told.json '.cells[] | .verdict == "worse" and .differs == ""'
+expect told.json '.differs == "UCX_TLS=sm,self -> UCX_TLS=tcp,self" and (.cells[] | .verdict == "worse")'
+# An option that carries nothing does not excuse another transport.
+single compare on?.json -- odd?.json -o carried.json
+expect carried.json '.cells[0] | .verdict == "incomparable" and (.reason | test("qps.transport is mapped and tcp"))'
 # Other work does not pair, nor do other backends: nothing is compared, which is no result.
 single compare on?.json -- more?.json
 expect_refused 2 'no cell of the base is in the new set' 'a/k3/tiny/'
