@@ -181,7 +181,7 @@ static void print_verdicts(const json_t *document, bool sides, FILE *out)
     fprintf(out,
             "<h2>Comparison</h2>\n<p>%s: ", sides ? "New against base" : "Backend against backend");
     k3_comparison_counts(document, out);
-    fputs("</p>\n<p class=soft>Over launches: shift of the median with its 95 % interval; the "
+    fputs("</p>\n<p class=soft>Over launches: the middle of the ratios with its 95 % interval; the "
           "grey band is below the floor. ",
           out);
     k3_html_text(k3_get_text(document, "method"), out);

@@ -124,6 +124,15 @@ expect_text out '6 launches of 2 variants, 6 done' 'from 6 launches that are don
 expect_no_file calls
 expect_text two/journal.jsonl '"carried":"mapped, self"'
 
+# --- what is shipped can decide what it asks ---
+
+printf 'n1 slots=8\n' >eight
+for name in layouts transports; do
+    single sweep "$source_dir/results/sweeps/$name.ini" --dry-run --hostfile eight --out shipped
+    expect_rc 0
+    expect_text out '^verdicts, backends .* signed ranks, better and worse can be told for' '^verdicts, two .* better and worse can be told for'
+done
+
 # --- what costs one launch ---
 
 forget two
