@@ -1,5 +1,6 @@
 #include "bench/sweep/power.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -12,44 +13,37 @@ static bool is_of(const k3_variant_t *variant, const char *section)
     return strcmp(variant->section, section) == 0;
 }
 
-/* The first variant of the section with a cell of this work, which the others are held against. */
-static const k3_variant_t *first_with(const k3_variants_t *variants, const char *section,
-                                      const char *work, size_t *cell)
+/* The first cell of a work is what the others are held against. `firsts`: work -> number of its variant. */
+static void add(k3_power_t *p, const k3_variants_t *variants, size_t i, json_t *firsts)
 {
-    for (size_t i = 0; i < variants->count; i++) {
-        const k3_variant_t *v = &variants->items[i];
+    const k3_variant_t *v = &variants->items[i];
 
-        for (*cell = 0; is_of(v, section) && *cell < v->works.count; ++*cell) {
-            if (strcmp(v->works.items[*cell], work) == 0) {
-                return v;
-            }
-        }
-    }
-    return NULL;
-}
-
-static void add(k3_power_t *p, const k3_variants_t *variants, const k3_variant_t *v)
-{
     p->launches = p->cells == 0 || v->launches < p->launches ? v->launches : p->launches;
     p->cells += v->works.count;
     for (size_t c = 0; c < v->works.count; c++) {
-        size_t              cell;
-        const k3_variant_t *base = first_with(variants, p->section, v->works.items[c], &cell);
+        const json_t *first = json_object_get(firsts, v->works.items[c]);
 
-        p->within += base == v && cell != c;
-        p->between += base != v;
+        if (first == NULL) {
+            (void)json_object_set_new(firsts, v->works.items[c], json_integer((json_int_t)i));
+        } else if (json_integer_value(first) == (json_int_t)i) {
+            p->within++;
+        } else {
+            p->between++;
+        }
     }
 }
 
 k3_power_t k3_power_of(const k3_variants_t *variants, const char *section)
 {
     k3_power_t p = {.section = section};
+    json_t    *firsts = json_object();
 
     for (size_t i = 0; i < variants->count; i++) {
         if (is_of(&variants->items[i], section)) {
-            add(&p, variants, &variants->items[i]);
+            add(&p, variants, i, firsts);
         }
     }
+    json_decref(firsts);
     return p;
 }
 
@@ -86,9 +80,15 @@ static k3_power_t worst_of(const k3_variants_t *variants, bool backends)
     size_t     most = 0;
 
     for (size_t i = 0; i < variants->count; i++) {
-        k3_power_t p = k3_power_of(variants, variants->items[i].section);
-        size_t     family = backends ? p.within + p.between : p.cells;
+        const char *section = variants->items[i].section;
+        k3_power_t  p;
+        size_t      family;
 
+        if (i > 0 && is_of(&variants->items[i - 1], section)) {
+            continue; /* a section's variants stand together */
+        }
+        p = k3_power_of(variants, section);
+        family = backends ? p.within + p.between : p.cells;
         if (family > most) {
             most = family;
             worst = p;
