@@ -140,7 +140,7 @@ code=0
 mapfile -t ranks < <(find "$sweep/records" -name '*.json' | sed 's/.*\.np\([0-9]*\)\..*/\1/' | sort -nu)
 [ "${#ranks[@]}" -gt 0 ] || die 3 "no launch left a record, see $sweep/logs"
 
-# --- the gate: launches of so many ranks are a machine of their own ---
+# --- the gate: launches of one size at a time, so that the cells of the others do not cost them power ---
 
 records_of() { # RANKS
     find "$sweep/records" -name "*.np$1.*.json" | sort

@@ -1,4 +1,5 @@
 /* k3bench compare: two sets of records, or the backends of one set. */
+#include <stdint.h>
 #include <string.h>
 
 #include "bench/commands/command.h"
@@ -92,6 +93,34 @@ static k3_status_t add_records(const k3_options_t *options, size_t first, k3_com
     return err->status;
 }
 
+static const char *first_key(const json_t *cells)
+{
+    const char *key = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)cells));
+
+    return key != NULL ? key : "none";
+}
+
+/* A table in which every cell stands alone compares nothing. */
+static k3_status_t check_pairs(const k3_comparison_t *c, const json_t *document, k3_error_t *err)
+{
+    if (json_integer_value(json_object_get(document, "pairs")) > 0) {
+        return K3_OK;
+    }
+    if (c->sides) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "compare: no cell of the base is in the new set, nor one with the same work "
+                       "and backend; the first of each: %.200s and %.200s; the backends of one set "
+                       "are compared without --",
+                       first_key(c->cells[K3_SIDE_BASE]), first_key(c->cells[K3_SIDE_NEW]));
+    }
+    return k3_fail(
+        err, K3_ERR_USAGE,
+        "compare: no two cells of this set did the same work%s%s, so there is nothing to "
+        "compare (the first: %.300s); two sets: BASE... -- NEW...",
+        c->baseline != NULL ? ", one of them by baseline " : "",
+        c->baseline != NULL ? c->baseline : "", first_key(c->cells[K3_SIDE_BASE]));
+}
+
 static k3_status_t compare(const k3_options_t *options, size_t *worse, k3_error_t *err)
 {
     k3_verdict_rule_t rule = {.level = 0.95};
@@ -107,7 +136,8 @@ static k3_status_t compare(const k3_options_t *options, size_t *worse, k3_error_
     }
     if (read_options(options, &c, &rule, err) == K3_OK && k3_comparison_open(&c, err) == K3_OK &&
         add_records(options, first, &c, err) == K3_OK &&
-        k3_comparison_judge(&c, &rule, &document, worse, err) == K3_OK) {
+        k3_comparison_judge(&c, &rule, &document, worse, err) == K3_OK &&
+        check_pairs(&c, document, err) == K3_OK) {
         k3_verdict_print(document, k3_options_get(options, "output"), k3_comparison_text,
                          k3_comparison_markdown, err);
     }

@@ -164,25 +164,33 @@ static void print_keys(const json_t *promotion, const char *name)
     }
 }
 
+static void print_promotion(const gate_t *g, const json_t *made)
+{
+    print_keys(made, "added");
+    print_keys(made, "dropped");
+    printf("promoted: %zu launches, %zu cells of machine %s are number %lld in %s\n",
+           json_array_size(json_object_get(made, "launches")),
+           json_object_size(json_object_get(made, "cells")), k3_get_text(made, "machine"),
+           k3_get_int(made, "number"), g->baseline_path);
+}
+
 /* Under the history's lock, so that two promotions do not lose one another. */
 static k3_status_t promote(gate_t *g, k3_error_t *err)
 {
     char           now[21];
     k3_promotion_t promotion = {who(g->options), now, k3_options_get(g->options, "why")};
-    const json_t  *made;
+    size_t         before = json_array_size(json_object_get(g->baseline, "promotions"));
+    const json_t  *promotions;
 
     k3_utc_now(now);
     if (k3_baseline_promote(&g->baseline, &g->fresh, &promotion, err) != K3_OK ||
         k3_document_replace(g->baseline, g->baseline_path, err) != K3_OK) {
         return err->status;
     }
-    made = k3_baseline_find(g->baseline, g->fresh.machine);
-    print_keys(made, "added");
-    print_keys(made, "dropped");
-    printf("promoted: %zu launches, %zu cells of machine %s are number %lld in %s\n",
-           json_array_size(g->fresh.list), json_object_size(json_object_get(made, "cells")),
-           g->fresh.machine, (long long)json_integer_value(json_object_get(made, "number")),
-           g->baseline_path);
+    promotions = json_object_get(g->baseline, "promotions");
+    for (size_t i = before; i < json_array_size(promotions); i++) {
+        print_promotion(g, json_array_get(promotions, i));
+    }
     return K3_OK;
 }
 

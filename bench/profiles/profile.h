@@ -315,12 +315,6 @@ static inline bool k3_profile_has_lanes(const k3_profile_t *p)
            p->engine == K3_ENGINE_RAILS || p->engine == K3_ENGINE_FUSED;
 }
 
-/* Rows come to the ranks that need them, by whatever engine. */
-static inline bool k3_profile_moves_rows(const k3_profile_t *p)
-{
-    return p->copy != K3_COPY_NONE;
-}
-
 /* Rows are read by who needs them, in at least one direction. */
 static inline bool k3_profile_pulls(const k3_profile_t *p)
 {
@@ -359,6 +353,12 @@ enum { K3_QPS_ASKED_MAX = 1024 };
 k3_status_t k3_profile_qps(const k3_profile_t *p, uint32_t ranks, uint32_t experts,
                            k3_fabric_type_t fabric, uint64_t asked, k3_qp_choice_t *choice,
                            k3_error_t *err);
+
+/* One that moves none measures what is left without it, and is no rival. */
+static inline bool k3_profile_moves_rows(const k3_profile_t *p)
+{
+    return p->copy != K3_COPY_NONE;
+}
 
 /* The facts that the limits are held against. */
 typedef struct k3_limit_facts {

@@ -119,10 +119,11 @@ const json_t *k3_baseline_find(const json_t *baseline, const char *machine)
 
 /* --- promoting ------------------------------------------------------------------------------- */
 
-/* Cells with a time; a broken one is no state to be held against, nor are times of several kinds. */
-static k3_status_t choose_cells(const k3_launches_t *launches, json_t *chosen, k3_error_t *err)
+/* A broken cell is no state to be held against, nor are times of several kinds. */
+static k3_status_t check_cells(const k3_launches_t *launches, k3_error_t *err)
 {
     const char *key, *wrong, *mixed;
+    size_t      timed = 0;
     json_t     *entry;
 
     json_object_foreach(launches->side, key, entry)
@@ -136,13 +137,43 @@ static k3_status_t choose_cells(const k3_launches_t *launches, json_t *chosen, k
         if (mixed != NULL) {
             return k3_fail(err, K3_ERR_USAGE, "%.300s: it is not promoted: %.300s", key, mixed);
         }
-        if (k3_side_has_times(entry)) {
-            json_object_set(chosen, key, entry);
+        timed += k3_side_has_times(entry);
+    }
+    return timed > 0 ? K3_OK
+                     : k3_fail(err, K3_ERR_USAGE, "promote: no cell of these records has a time");
+}
+
+/* Cells of a machine with a time. Its facts stand in the promotion, once. */
+static json_t *choose_cells(const k3_launches_t *launches, const char *machine)
+{
+    json_t     *chosen = json_object(), *entry;
+    const char *key;
+
+    json_object_foreach(launches->side, key, entry)
+    {
+        if (k3_side_has_times(entry) && strcmp(k3_get_text(entry, "machine"), machine) == 0) {
+            json_t *cell = json_copy(entry);
+
+            json_object_del(cell, "stable");
+            json_object_set_new(chosen, key, cell);
         }
     }
-    return json_object_size(chosen) > 0
-               ? K3_OK
-               : k3_fail(err, K3_ERR_USAGE, "promote: no cell of these records has a time");
+    return chosen;
+}
+
+static json_t *launches_of(const k3_launches_t *launches, const char *machine)
+{
+    json_t       *list = json_array();
+    const json_t *launch;
+    size_t        i;
+
+    json_array_foreach(launches->list, i, launch)
+    {
+        if (strcmp(k3_get_text(launch, "machine"), machine) == 0) {
+            json_array_append(list, (json_t *)(uintptr_t)launch);
+        }
+    }
+    return list;
 }
 
 /* Keys of `cells` that `others` does not have. */
@@ -160,28 +191,41 @@ static json_t *keys_not_in(const json_t *cells, const json_t *others)
     return keys;
 }
 
+static void promote(json_t *baseline, const k3_launches_t *launches, const char *machine,
+                    const k3_promotion_t *p)
+{
+    json_t       *promotions = json_object_get(baseline, "promotions");
+    json_t       *cells = choose_cells(launches, machine);
+    const json_t *before = json_object_get(k3_baseline_find(baseline, machine), "cells");
+
+    if (json_object_size(cells) == 0) {
+        json_decref(cells);
+        return;
+    }
+    json_array_append_new(
+        promotions, json_pack("{s:i, s:o, s:s, s:o, s:s, s:O, s:o, s:o, s:o, s:o}", "number",
+                              (int)json_array_size(promotions) + 1, "who", k3_json_string(p->who),
+                              "when", p->when, "why", k3_json_string(p->why), "machine", machine,
+                              "stable", json_object_get(launches->machines, machine), "launches",
+                              launches_of(launches, machine), "added", keys_not_in(cells, before),
+                              "dropped", keys_not_in(before, cells), "cells", cells));
+}
+
 k3_status_t k3_baseline_promote(json_t **baseline_p, const k3_launches_t *launches,
                                 const k3_promotion_t *promotion, k3_error_t *err)
 {
-    json_t       *cells = json_object(), *promotions;
-    const json_t *before =
-        json_object_get(k3_baseline_find(*baseline_p, launches->machine), "cells");
+    const char *machine;
+    json_t     *stable;
 
-    if (choose_cells(launches, cells, err) != K3_OK) {
-        json_decref(cells);
+    if (check_cells(launches, err) != K3_OK) {
         return err->status;
     }
     if (*baseline_p == NULL) {
         *baseline_p = json_pack("{s:s, s:[]}", "schema", K3_BASELINE_SCHEMA, "promotions");
     }
-    promotions = json_object_get(*baseline_p, "promotions");
-    json_array_append_new(promotions,
-                          json_pack("{s:i, s:o, s:s, s:o, s:s, s:O, s:O, s:o, s:o, s:o}", "number",
-                                    (int)json_array_size(promotions) + 1, "who",
-                                    k3_json_string(promotion->who), "when", promotion->when, "why",
-                                    k3_json_string(promotion->why), "machine", launches->machine,
-                                    "stable", launches->stable, "launches", launches->list, "added",
-                                    keys_not_in(cells, before), "dropped",
-                                    keys_not_in(before, cells), "cells", cells));
+    json_object_foreach(launches->machines, machine, stable)
+    {
+        promote(*baseline_p, launches, machine, promotion);
+    }
     return K3_OK;
 }

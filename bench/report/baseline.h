@@ -20,8 +20,9 @@ typedef struct k3_promotion {
     const char *who, *when, *why;
 } k3_promotion_t;
 
-/* Puts the launches at the end of *baseline_p, which may be NULL. Refused when a cell is broken in one of
- * them. The promotion names the cells that come and go against the one before. */
+/* Puts the launches at the end of *baseline_p, which may be NULL: a promotion for each number of ranks and nodes that they
+ * take of their machine. Refused when a cell is broken in one of them. The promotion names the cells that come and go
+ * against the one before. */
 k3_status_t k3_baseline_promote(json_t **baseline_p, const k3_launches_t *launches,
                                 const k3_promotion_t *promotion, k3_error_t *err);
 

@@ -4,6 +4,7 @@
 
 #include "bench/report/comparison.h"
 #include "bench/report/fields.h"
+#include "harness/base/text.h"
 
 /* Blank where nothing is known, never 0. `digits` behind the point; a sign where it is a difference. */
 static const char *number(const json_t *value, int digits, bool sign, char text[24])
@@ -39,14 +40,12 @@ static const char *percent(const json_t *row, char text[24])
 /* The interval of the shift in percent of the base. */
 static const char *interval(const json_t *row, char text[48])
 {
-    const json_t *ci = json_object_get(row, "ci95_us");
-    double base = json_number_value(json_object_get(json_object_get(row, "base"), "median_us"));
+    const json_t *ci = json_object_get(row, "ci95_pct");
 
     text[0] = '\0';
-    if (json_is_array(ci) && base > 0.0) {
-        snprintf(text, 48, "%+.1f .. %+.1f",
-                 100.0 * json_number_value(json_array_get(ci, 0)) / base,
-                 100.0 * json_number_value(json_array_get(ci, 1)) / base);
+    if (json_is_array(ci)) {
+        snprintf(text, 48, "%+.1f .. %+.1f", json_number_value(json_array_get(ci, 0)),
+                 json_number_value(json_array_get(ci, 1)));
     }
     return text;
 }
@@ -66,16 +65,53 @@ static bool between_backends(const json_t *document)
     return strcmp(k3_get_text(document, "compares"), "backends") == 0;
 }
 
-/* What the base is, where it is another cell. */
-static const char *base_of(const json_t *row, char text[96])
+/* "deepep:ll over mooncake"; of cells of one backend, with what tells them apart. */
+static const char *against(const json_t *row, char *text, size_t size)
 {
-    snprintf(text, 96, "%.*s", (int)strcspn(k3_get_text(row, "base_key"), "/"),
-             k3_get_text(row, "base_key"));
+    const char *base = k3_get_text(row, "base_label");
+
+    snprintf(text, size, "%s%s%s", k3_get_text(row, "label"), base[0] != '\0' ? " over " : "",
+             base);
     return text;
+}
+
+/* Members that some rows have in common with the whole. */
+static void print_apart(const json_t *document, FILE *out)
+{
+    const json_t *idle = json_object_get(document, "not_judged"), *key, *row;
+    size_t        i, apart = 0;
+
+    if (json_array_size(idle) > 0) {
+        fputs("not judged, because no row is moved:", out);
+        json_array_foreach(idle, i, key)
+        {
+            const char *text = json_string_value(key);
+            int         length = (int)strcspn(text, "/");
+            const char *before = i > 0 ? json_string_value(json_array_get(idle, i - 1)) : "";
+
+            if (strncmp(before, text, (size_t)length + 1) != 0) {
+                fprintf(out, " %.*s", length, text);
+            }
+        }
+        fprintf(out, " (%zu cell%s)\n", i, i == 1 ? "" : "s");
+    }
+    json_array_foreach(json_object_get(document, "cells"), i, row)
+    {
+        apart += json_is_false(json_object_get(row, "moves")) &&
+                 json_is_number(json_object_get(row, "p"));
+    }
+    if (apart > 0) {
+        fprintf(out, "%zu cell%s move%s no rows and say%s how the host did: a family of %s own\n",
+                apart, apart == 1 ? "" : "s", apart == 1 ? "s" : "", apart == 1 ? "s" : "",
+                apart == 1 ? "its" : "their");
+    }
 }
 
 static void print_rule(const json_t *document, FILE *out)
 {
+    long long family = k3_get_int(document, "family");
+
+    print_apart(document, out);
     if (json_is_true(json_object_get(document, "oversubscribed"))) {
         fputs(
             "oversubscribed: launches had more ranks than cores; the times show order, not speed\n",
@@ -83,10 +119,10 @@ static void print_rule(const json_t *document, FILE *out)
     }
     fprintf(
         out,
-        "times of phase %s (lower is better), median over launches; shift: Hodges-Lehmann, with "
-        "its\n95 %% interval; p after Holm over %lld cells; a shift below %g %% is no finding\n",
-        k3_get_text(document, "phase"),
-        (long long)json_integer_value(json_object_get(document, "family")),
+        "times of phase %s (lower is better), median over launches; shift: the middle of the "
+        "ratios\n(Hodges-Lehmann), with its 95 %% interval; p after Holm over %lld cell%s; a shift "
+        "below %g %% is no finding\n",
+        k3_get_text(document, "phase"), family, family == 1 ? "" : "s",
         json_number_value(json_object_get(document, "floor_pct")));
 }
 
@@ -144,13 +180,13 @@ static void find_varying(const json_t *rows, bool *varies)
 static void print_name(const json_t *row, const bool *varies, FILE *out)
 {
     int  length, used;
-    char base[96];
+    char label[1100];
 
-    used = fprintf(out, " %s", k3_get_text(row, "backend"));
     if (varies == NULL) {
-        fprintf(out, " over %s", base_of(row, base));
+        fprintf(out, " %s", against(row, label, sizeof(label)));
         return;
     }
+    used = fprintf(out, " %s", k3_get_text(row, "backend"));
     for (int s = 1; s < SEGMENTS; s++) {
         const char *part = segment(k3_get_text(row, "key"), s, &length);
 
@@ -163,7 +199,10 @@ static void print_name(const json_t *row, const bool *varies, FILE *out)
     }
 }
 
-static void print_row(const json_t *row, const bool *varies, FILE *out)
+/* What is said of a row below it; between sets in which all cells differ alike that is said once. */
+static const char *const lines[] = {"differs", "reason", "note"};
+
+static void print_row(const json_t *row, const bool *varies, bool differs, FILE *out)
 {
     char base[24], fresh[24], shift[24], range[48], p[24];
 
@@ -172,12 +211,14 @@ static void print_row(const json_t *row, const bool *varies, FILE *out)
             interval(row, range), probability(row, p), launches(row, "base"), launches(row, "new"));
     print_name(row, varies, out);
     fputc('\n', out);
-    if (k3_get_text(row, "reason")[0] != '\0') {
-        fprintf(out, "%12s %s\n", "", k3_get_text(row, "reason"));
+    for (size_t i = differs ? 0 : 1; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        if (k3_get_text(row, lines[i])[0] != '\0') {
+            fprintf(out, "%12s %s\n", "", k3_get_text(row, lines[i]));
+        }
     }
 }
 
-void k3_comparison_rows_text(const json_t *rows, bool backends, FILE *out)
+void k3_comparison_rows_text(const json_t *rows, bool backends, bool differs, FILE *out)
 {
     const json_t *row;
     bool          varies[SEGMENTS];
@@ -193,13 +234,27 @@ void k3_comparison_rows_text(const json_t *rows, bool backends, FILE *out)
             work = k3_get_text(row, "work");
             fprintf(out, "%s\n", work);
         }
-        print_row(row, backends ? NULL : varies, out);
+        print_row(row, backends ? NULL : varies, differs, out);
     }
+}
+
+/* The options in which all cells of the two sets differ alike. */
+static bool print_difference(const json_t *document, const char *end, FILE *out)
+{
+    const char *differs = k3_get_text(document, "differs");
+
+    if (differs[0] != '\0') {
+        fprintf(out, "base and new differ in: %s%s", differs, end);
+    }
+    return differs[0] != '\0';
 }
 
 void k3_comparison_text(const json_t *document, FILE *out)
 {
-    k3_comparison_rows_text(json_object_get(document, "cells"), between_backends(document), out);
+    bool said = print_difference(document, "\n", out);
+
+    k3_comparison_rows_text(json_object_get(document, "cells"), between_backends(document), !said,
+                            out);
     k3_comparison_counts(document, out);
     print_rule(document, out);
 }
@@ -215,7 +270,26 @@ static void print_cell(const char *text, FILE *out)
     fputs(" |", out);
 }
 
-void k3_comparison_rows_markdown(const json_t *rows, bool backends, FILE *out)
+/* Reason and note, and what differs. */
+static void print_lines(const json_t *row, bool differs, FILE *out)
+{
+    const char *between = "";
+    char        text[1024];
+    size_t      used = 0;
+
+    text[0] = '\0';
+    for (size_t i = differs ? 0 : 1; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        const char *line = k3_get_text(row, lines[i]);
+
+        if (line[0] != '\0') {
+            used = k3_append(text, sizeof(text), used, "%s%s", between, line);
+            between = "; ";
+        }
+    }
+    print_cell(text, out);
+}
+
+void k3_comparison_rows_markdown(const json_t *rows, bool backends, bool differs, FILE *out)
 {
     const json_t *row;
     size_t        i;
@@ -228,13 +302,11 @@ void k3_comparison_rows_markdown(const json_t *rows, bool backends, FILE *out)
 
     json_array_foreach(rows, i, row)
     {
-        char base[24], fresh[24], shift[24], range[48], p[24], name[96], label[192];
+        char base[24], fresh[24], shift[24], range[48], p[24], label[1100];
 
         fprintf(out, "| %s | ", k3_get_text(row, "verdict"));
         if (backends) {
-            snprintf(label, sizeof(label), "%s over %s", k3_get_text(row, "backend"),
-                     base_of(row, name));
-            print_cell(label, out);
+            print_cell(against(row, label, sizeof(label)), out);
             fputs(" ", out);
             print_cell(k3_get_text(row, "work"), out);
         } else {
@@ -243,15 +315,17 @@ void k3_comparison_rows_markdown(const json_t *rows, bool backends, FILE *out)
         fprintf(out, " %s | %s | %s | %s | %s | %lld/%lld | ", median(row, "base", base),
                 median(row, "new", fresh), percent(row, shift), interval(row, range),
                 probability(row, p), launches(row, "base"), launches(row, "new"));
-        print_cell(k3_get_text(row, "reason"), out);
+        print_lines(row, differs, out);
         fputs("\n", out);
     }
 }
 
 void k3_comparison_markdown(const json_t *document, FILE *out)
 {
+    bool said = print_difference(document, "\n\n", out);
+
     k3_comparison_rows_markdown(json_object_get(document, "cells"), between_backends(document),
-                                out);
+                                !said, out);
     fputs("\n", out);
     k3_comparison_counts(document, out);
     fputs("\n", out);

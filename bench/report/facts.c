@@ -6,7 +6,9 @@
 #include "bench/report/facts_internal.h"
 #include "bench/report/fields.h"
 #include "bench/report/record.h"
+#include "harness/base/text.h"
 #include "harness/record/document.h"
+#include "harness/record/json_values.h"
 
 /* --- the launch ------------------------------------------------------------------------------ */
 
@@ -34,9 +36,32 @@ static void take_option(reading_t *r)
     }
 }
 
+/* What UCX was told to use. */
+static void take_environment(reading_t *r)
+{
+    static const char *const names[] = {"UCX_TLS", "UCX_NET_DEVICES", NULL};
+    k3_view_t                views[2] = {{0}};
+    char                     asked[256];
+    size_t                   used = 0;
+
+    k3_facts_take(&r->c, names, views);
+    asked[0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        json_t *text = k3_facts_text(views[i]);
+
+        if (text != NULL) {
+            used = k3_append(asked, sizeof(asked), used, "%s%s=%s", used > 0 ? " " : "", names[i],
+                             json_string_value(text));
+        }
+        json_decref(text);
+    }
+    k3_facts_set(r->facts, "asked", k3_json_string(used > 0 ? asked : "UCX's own choice"));
+}
+
 static void take_run(reading_t *r)
 {
-    static const char *const names[] = {"id", "started_utc", "git_sha", "options", NULL};
+    static const char *const names[] = {"id",      "started_utc", "git_sha",
+                                        "options", "environment", NULL};
     static const char *const facts[] = {"run", "started", "git_sha"};
     uint32_t                 seen = 0;
     int                      i;
@@ -48,6 +73,8 @@ static void take_run(reading_t *r)
     while ((i = k3_cursor_member(&r->c, names, &seen)) >= 0) {
         if (i < 3) {
             k3_facts_set(r->facts, facts[i], k3_facts_text(k3_cursor_view(&r->c)));
+        } else if (i == 4) {
+            take_environment(r);
         } else if (k3_cursor_enter(&r->c, '[')) {
             while (k3_cursor_element(&r->c)) {
                 take_option(r);

@@ -17,8 +17,8 @@ typedef struct k3_facts_wanted {
 
 /* The facts of a record:
  *
- * {run, started, git_sha, machine, stable, how: {FIELD: text}, cells: [{key, backend, work, control, state, reason,
- * routing, us, bound_us, how: {FIELD: text}, balance: {measure: value}}]}
+ * {run, started, git_sha, asked, machine, stable, how: {FIELD: text}, cells: [{key, backend, work, control, moves, state,
+ * reason, routing, us, bound_us, how: {FIELD: text}, balance: {measure: value}}]}
  *
  * state: "ok", "broken" (failed, or the check), "none" (refused, skipped, degraded, or without a time). us: null unless
  * "ok". bound_us: the median of a bare loop that posts the same messages. work: what must be equal for two backends

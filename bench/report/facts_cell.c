@@ -371,6 +371,7 @@ static json_t *facts_json(const cell_t *cell, json_t *key, const k3_facts_wanted
     k3_facts_set(facts, "backend", backend_of(cell));
     k3_facts_set(facts, "work", work_of(cell));
     k3_facts_set(facts, "control", json_boolean(is_control(cell)));
+    k3_facts_set(facts, "moves", json_boolean(!k3_view_is(cell->moves_rows, "false")));
     k3_facts_set(facts, "routing", routing_json(cell));
     k3_facts_set(facts, "bound_us", number_json(median_of(cell, "control")));
     k3_facts_set(how, "sync.method", k3_facts_text(cell->sync));

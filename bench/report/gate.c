@@ -28,7 +28,7 @@ static const char *why_none(const json_t *entry)
 }
 
 /* Why a cell cannot be judged; reason NULL: it can. */
-static void examine(const k3_gate_work_t *work, k3_gate_row_t *row)
+static void examine(k3_gate_row_t *row)
 {
     const char *wrong = k3_side_wrong(row->fresh);
 
@@ -36,7 +36,7 @@ static void examine(const k3_gate_work_t *work, k3_gate_row_t *row)
         refuse(row, K3_VERDICT_BROKEN, wrong);
     } else if (!k3_side_has_times(row->fresh)) {
         refuse(row, K3_VERDICT_MISSING, why_none(row->fresh));
-    } else if (work->promotion == NULL) {
+    } else if (row->promotion == NULL) {
         refuse(row, K3_VERDICT_INCOMPARABLE, "the baseline does not know this machine");
     } else if (!k3_side_has_times(row->base)) {
         refuse(row, K3_VERDICT_ADDED, "the baseline does not have the cell");
@@ -46,51 +46,84 @@ static void examine(const k3_gate_work_t *work, k3_gate_row_t *row)
 }
 
 /* Cells that neither side could time are not held against anything. */
-static k3_status_t add_row(k3_gate_work_t *work, const char *key, const json_t *base,
+static k3_status_t add_row(k3_gate_work_t *work, const char *key, const char *machine,
                            const json_t *fresh, k3_error_t *err)
 {
     k3_gate_row_t *row = &work->rows[work->count];
 
-    *row = (k3_gate_row_t){.key = key, .base = base, .fresh = fresh};
-    examine(work, row);
-    if (row->reason != NULL && row->verdict == K3_VERDICT_MISSING && !k3_side_has_times(base)) {
+    *row = (k3_gate_row_t){.key = key, .machine = machine, .fresh = fresh};
+    row->promotion = k3_baseline_find(work->gate->baseline, machine);
+    row->base = json_object_get(json_object_get(row->promotion, "cells"), key);
+    examine(row);
+    if (row->reason != NULL && row->verdict == K3_VERDICT_MISSING &&
+        !k3_side_has_times(row->base)) {
         return K3_OK;
     }
     work->count++;
     if (row->reason == NULL) {
-        k3_judged_take(json_object_get(base, "us"), json_object_get(fresh, "us"), &row->judged,
+        row->judged.apart = !k3_side_moves(fresh);
+        k3_judged_take(json_object_get(row->base, "us"), json_object_get(fresh, "us"), &row->judged,
                        &row->values, err);
     }
     return err->status;
 }
 
-/* First the cells of the baseline, in its order, then those that are new. */
-static k3_status_t add_rows(k3_gate_work_t *work, k3_error_t *err)
+/* The cells of the baseline of a machine, in its order. */
+static k3_status_t add_known(k3_gate_work_t *work, const char *machine, k3_error_t *err)
 {
-    json_t     *base = json_object_get(work->promotion, "cells"), *entry;
-    json_t     *fresh = work->gate->fresh->side;
-    const char *key;
-    size_t      most = json_object_size(base) + json_object_size(fresh);
+    const json_t *promotion = k3_baseline_find(work->gate->baseline, machine);
+    json_t       *side = work->gate->fresh->side, *entry, *fresh;
+    const char   *key;
 
-    if (k3_alloc("cells", most, sizeof(*work->rows), &work->rows, err) != K3_OK) {
-        return err->status;
-    }
-    json_object_foreach(base, key, entry)
+    json_object_foreach(json_object_get(promotion, "cells"), key, entry)
     {
-        if (add_row(work, key, entry, json_object_get(fresh, key), err) != K3_OK) {
-            return err->status;
+        fresh = json_object_get(side, key);
+        if (fresh != NULL && strcmp(k3_get_text(fresh, "machine"), machine) != 0) {
+            continue; /* it stands at the machine that has it now */
         }
-    }
-    json_object_foreach(fresh, key, entry)
-    {
-        if (json_object_get(base, key) == NULL && add_row(work, key, NULL, entry, err) != K3_OK) {
+        if (add_row(work, key, machine, fresh, err) != K3_OK) {
             break;
         }
     }
     return err->status;
 }
 
-/* Those that can be judged are one family. */
+/* First what the baseline has, then what is new. */
+static k3_status_t add_rows(k3_gate_work_t *work, k3_error_t *err)
+{
+    const k3_launches_t *fresh = work->gate->fresh;
+    size_t               most = json_object_size(fresh->side);
+    const char          *key, *machine;
+    json_t              *entry;
+
+    json_object_foreach(fresh->machines, machine, entry)
+    {
+        most += json_object_size(
+            json_object_get(k3_baseline_find(work->gate->baseline, machine), "cells"));
+    }
+    if (k3_alloc("cells", most, sizeof(*work->rows), &work->rows, err) != K3_OK) {
+        return err->status;
+    }
+    json_object_foreach(fresh->machines, machine, entry)
+    {
+        if (add_known(work, machine, err) != K3_OK) {
+            return err->status;
+        }
+    }
+    json_object_foreach(fresh->side, key, entry)
+    {
+        const json_t *promotion =
+            k3_baseline_find(work->gate->baseline, k3_get_text(entry, "machine"));
+
+        if (json_object_get(json_object_get(promotion, "cells"), key) == NULL &&
+            add_row(work, key, k3_get_text(entry, "machine"), entry, err) != K3_OK) {
+            break;
+        }
+    }
+    return err->status;
+}
+
+/* Those that can be judged are one family; cells that move no rows are one of their own. */
 static k3_status_t judge_rows(k3_gate_work_t *work, k3_error_t *err)
 {
     k3_judged_t *family = NULL;
@@ -124,8 +157,8 @@ static void find_shift(k3_gate_work_t *work, const k3_gate_row_t *row)
     bool               worse = row->verdict == K3_VERDICT_WORSE;
     char               percent[32] = "";
 
-    if (j->median_a != 0.0) {
-        snprintf(percent, sizeof(percent), " (%+.1f %%)", 100.0 * j->shift.shift / j->median_a);
+    if (j->ratios) {
+        snprintf(percent, sizeof(percent), " (%+.1f %%)", 100.0 * j->shift.shift);
     }
     k3_gate_find(work, worse ? K3_SEVERITY_FAIL : K3_SEVERITY_WARN, k3_verdict_names[row->verdict],
                  row->key, "%s: %.6g us in the baseline, now %.6g us%s, p %.2g",
@@ -148,7 +181,7 @@ static void find_in_row(k3_gate_work_t *work, const k3_gate_row_t *row)
                      "%s; promote records that have it", row->reason);
         break;
     case K3_VERDICT_INCOMPARABLE:
-        if (work->promotion != NULL) {
+        if (row->promotion != NULL) {
             k3_gate_find(work, K3_SEVERITY_FAIL, "incomparable", row->key, "%s", row->reason);
         }
         break;
@@ -166,22 +199,56 @@ static void find_in_row(k3_gate_work_t *work, const k3_gate_row_t *row)
 }
 
 /* Against which machine, and in what it differs: of the last promotion. */
-static void find_machine(k3_gate_work_t *work)
+static void find_machine(k3_gate_work_t *work, const char *machine, const json_t *stable)
 {
     const json_t *promotions = json_object_get(work->gate->baseline, "promotions");
     const json_t *last = json_array_get(promotions, json_array_size(promotions) - 1);
     char          text[160] = "nothing was promoted yet";
 
-    if (work->promotion != NULL) {
+    if (k3_baseline_find(work->gate->baseline, machine) != NULL) {
         return;
     }
     if (json_array_size(promotions) > 0) {
-        k3_machines_differ(json_object_get(last, "stable"), work->gate->fresh->stable, text,
-                           sizeof(text));
+        k3_machines_differ(json_object_get(last, "stable"), stable, text, sizeof(text));
     }
     k3_gate_find(work, K3_SEVERITY_FAIL, "no baseline", NULL,
                  "the baseline does not know machine %s: %s; promote records of this machine",
-                 work->gate->fresh->machine, text);
+                 machine, text);
+}
+
+static bool holds_run(const json_t *launches, const char *run)
+{
+    const json_t *launch;
+    size_t        i;
+
+    json_array_foreach(launches, i, launch)
+    {
+        if (strcmp(k3_get_text(launch, "run"), run) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is held against itself is the same, whatever happened. */
+static void find_same_launches(k3_gate_work_t *work)
+{
+    const json_t *fresh = work->gate->fresh->list, *launch;
+    size_t        i, same = 0;
+
+    json_array_foreach(fresh, i, launch)
+    {
+        const json_t *promotion =
+            k3_baseline_find(work->gate->baseline, k3_get_text(launch, "machine"));
+
+        same += holds_run(json_object_get(promotion, "launches"), k3_get_text(launch, "run"));
+    }
+    if (same > 0) {
+        k3_gate_find(work, K3_SEVERITY_WARN, "same launches", NULL,
+                     "%zu of the %zu new launches are the baseline's own: what is held against "
+                     "itself is never worse",
+                     same, i);
+    }
 }
 
 /* --- the document ---------------------------------------------------------------------------- */
@@ -232,11 +299,13 @@ static json_t *row_json(const k3_gate_row_t *row)
     json_t       *json = json_object();
 
     k3_set_text(json, "key", row->key);
+    k3_set_text(json, "machine", row->machine);
     k3_set_text(json, "backend", k3_get_text(of, "backend"));
     k3_set_bool(json, "control", json_is_true(json_object_get(of, "control")));
     k3_set_text(json, "verdict", k3_verdict_names[row->verdict]);
     if (row->reason == NULL) {
         k3_judged_reason(json, &row->judged);
+        k3_judged_note(json, &row->judged);
         k3_judged_shift(json, &row->judged);
     } else {
         k3_set_text(json, "reason", row->reason);
@@ -248,41 +317,59 @@ static json_t *row_json(const k3_gate_row_t *row)
 
 static k3_status_t history_json(const k3_gate_work_t *work, json_t **json_p, k3_error_t *err)
 {
-    const k3_gate_t      *g = work->gate;
-    k3_history_question_t q = {.machine = g->fresh->machine, .until = g->fresh->last};
-    json_t               *faults = NULL;
-    size_t                launches;
+    const k3_gate_t *g = work->gate;
+    json_t          *faults = NULL, *stable;
+    size_t           launches, all = 0;
+    const char      *machine;
 
-    if (k3_history_launches(g->history, &q, &launches, err) == K3_OK) {
-        k3_history_faults(g->history, &faults, err);
+    json_object_foreach(g->fresh->machines, machine, stable)
+    {
+        k3_history_question_t q = {.machine = machine, .until = g->fresh->last};
+
+        if (k3_history_launches(g->history, &q, &launches, err) != K3_OK) {
+            return err->status;
+        }
+        all += launches;
     }
+    k3_history_faults(g->history, &faults, err);
     *json_p = json_pack("{s:o, s:I, s:o}", "folder", k3_json_string(g->folder), "launches",
-                        (json_int_t)launches, "not_records", faults);
+                        (json_int_t)all, "not_records", faults);
     return err->status;
 }
 
-static json_t *baseline_json(const k3_gate_work_t *work)
+/* Of each machine the promotion that counts. */
+static json_t *baselines_json(const k3_gate_t *g)
 {
-    const json_t *p = work->promotion;
+    json_t     *list = json_array(), *stable;
+    const char *machine;
 
-    if (p == NULL) {
-        return json_null();
+    json_object_foreach(g->fresh->machines, machine, stable)
+    {
+        const json_t *p = k3_baseline_find(g->baseline, machine);
+
+        if (p != NULL) {
+            json_array_append_new(list, json_pack("{s:o, s:s, s:O, s:O, s:O, s:O, s:O}", "file",
+                                                  k3_json_string(g->baseline_path), "machine",
+                                                  machine, "number", json_object_get(p, "number"),
+                                                  "who", json_object_get(p, "who"), "when",
+                                                  json_object_get(p, "when"), "why",
+                                                  json_object_get(p, "why"), "launches",
+                                                  json_object_get(p, "launches")));
+        }
     }
-    return json_pack("{s:o, s:O, s:O, s:O, s:O, s:O}", "file",
-                     k3_json_string(work->gate->baseline_path), "number",
-                     json_object_get(p, "number"), "who", json_object_get(p, "who"), "when",
-                     json_object_get(p, "when"), "why", json_object_get(p, "why"), "launches",
-                     json_object_get(p, "launches"));
+    return list;
 }
 
 static json_t *rule_json(const k3_gate_t *g)
 {
-    return json_pack("{s:f, s:o, s:o, s:i, s:i, s:s}", "level", g->verdict.level, "floor_pct",
-                     k3_json_number(100.0 * g->verdict.floor), "balance_floor_pct",
-                     k3_json_number(100.0 * g->balance_floor), "window_launches", (int)g->window,
-                     "sessions_days", (int)g->sessions, "method",
-                     "Mann-Whitney over launches, Holm over the family, Hodges-Lehmann shift; "
-                     "changes by E-divisive with permutations, Bonferroni over the series");
+    return json_pack(
+        "{s:f, s:o, s:o, s:i, s:i, s:s}", "level", g->verdict.level, "floor_pct",
+        k3_json_number(100.0 * g->verdict.floor), "balance_floor_pct",
+        k3_json_number(100.0 * g->balance_floor), "window_launches", (int)g->window,
+        "sessions_days", (int)g->sessions, "method",
+        "Mann-Whitney over launches, Holm over the family, Hodges-Lehmann shift of the "
+        "ratios new over base; changes by E-divisive with permutations, Bonferroni over the "
+        "series");
 }
 
 static json_t *counts_json(const k3_gate_work_t *work)
@@ -315,10 +402,10 @@ static json_t *document_json(k3_gate_work_t *work, json_t *history, json_t *cont
     const k3_launches_t *fresh = work->gate->fresh;
     size_t               warnings = json_array_size(work->findings) - work->failures;
 
-    return json_pack("{s:s, s:b, s:i, s:i, s:{s:s, s:O}, s:o, s:o, s:O, s:o, s:o, s:O, s:o, s:o}",
-                     "schema", "k3bench.gate/1", "passed", work->failures == 0, "failures",
-                     (int)work->failures, "warnings", (int)warnings, "machine", "key",
-                     fresh->machine, "stable", fresh->stable, "baseline", baseline_json(work),
+    return json_pack("{s:s, s:b, s:i, s:i, s:o, s:O, s:o, s:o, s:O, s:o, s:o, s:O, s:o, s:o}",
+                     "schema", "k3bench.gate/2", "passed", work->failures == 0, "failures",
+                     (int)work->failures, "warnings", (int)warnings, "reach", k3_gate_reach(work),
+                     "machines", fresh->machines, "baselines", baselines_json(work->gate),
                      "history", history, "launches", fresh->list, "rule", rule_json(work->gate),
                      "verdicts", counts_json(work), "findings", work->findings, "control", control,
                      "cells", cells_json(work));
@@ -338,12 +425,17 @@ static void warn_of_files(k3_gate_work_t *work, const json_t *history)
 
 static k3_status_t judge(k3_gate_work_t *work, json_t **document_p, k3_error_t *err)
 {
-    json_t *control = NULL, *history = NULL;
+    json_t     *control = NULL, *history = NULL, *stable;
+    const char *machine;
 
     if (add_rows(work, err) != K3_OK || judge_rows(work, err) != K3_OK) {
         return err->status;
     }
-    find_machine(work);
+    json_object_foreach(work->gate->fresh->machines, machine, stable)
+    {
+        find_machine(work, machine, stable);
+    }
+    find_same_launches(work);
     for (size_t i = 0; i < work->count; i++) {
         work->rows[i].json = row_json(&work->rows[i]);
         find_in_row(work, &work->rows[i]);
@@ -363,9 +455,7 @@ static k3_status_t judge(k3_gate_work_t *work, json_t **document_p, k3_error_t *
 k3_status_t k3_gate_judge(const k3_gate_t *gate, json_t **document_p, size_t *failures,
                           k3_error_t *err)
 {
-    k3_gate_work_t work = {.gate = gate,
-                           .promotion = k3_baseline_find(gate->baseline, gate->fresh->machine),
-                           .findings = json_array()};
+    k3_gate_work_t work = {.gate = gate, .findings = json_array()};
 
     judge(&work, document_p, err);
     *failures = work.failures;

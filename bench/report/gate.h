@@ -1,6 +1,6 @@
 /* The gate: new launches of a machine held against its baseline and its history.
  *
- * The result is a document "k3bench.gate/1", from which text and Markdown are made. It fails on a failed
+ * The result is a document "k3bench.gate/2", from which text and Markdown are made. It fails on a failed
  * check, a lost or unknown cell, a cell that is worse or cannot be compared, a recent change for the
  * worse, and a loss of the lanes' balance; it warns of improvements and of cells that too few launches
  * leave open. Deterministic: the same records and baseline give the same bytes. */

@@ -162,13 +162,11 @@ static json_t *control_cells(const family_t *f, size_t *slower)
 
         *slower += j->verdict == K3_VERDICT_WORSE;
         json_array_append_new(
-            cells,
-            json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "key", f->of[i].row->key, "value",
-                      control_value(f->of[i].row), "verdict", k3_verdict_names[j->verdict],
-                      "base_us", k3_json_number(j->median_a), "new_us", k3_json_number(j->median_b),
-                      "shift_pct",
-                      j->median_a != 0.0 ? k3_json_number(100.0 * j->shift.shift / j->median_a)
-                                         : json_null()));
+            cells, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "key", f->of[i].row->key, "value",
+                             control_value(f->of[i].row), "verdict", k3_verdict_names[j->verdict],
+                             "base_us", k3_json_number(j->median_a), "new_us",
+                             k3_json_number(j->median_b), "shift_pct",
+                             j->ratios ? k3_json_number(100.0 * j->shift.shift) : json_null()));
     }
     return cells;
 }

@@ -95,7 +95,7 @@ static k3_status_t load(const k3_gate_work_t *work, const json_t *new_runs, seri
                         k3_error_t *err)
 {
     const k3_gate_t      *g = work->gate;
-    k3_history_question_t q = {g->fresh->machine, g->fresh->last, s->row->key,
+    k3_history_question_t q = {s->row->machine, g->fresh->last, s->row->key,
                                k3_get_text(s->row->fresh, "routing"),
                                json_object_get(s->row->fresh, "how")};
 
@@ -157,7 +157,7 @@ static const char *state_of(const look_t *look, const series_t *s, size_t c)
     const k3_gate_t *g = look->work->gate;
     double           before = level_of(s, c), after = level_of(s, c + 1);
     double           last = level_of(s, s->change_count), floor = g->verdict.floor * fabs(before);
-    const json_t    *promoted = json_object_get(look->work->promotion, "launches");
+    const json_t    *promoted = json_object_get(s->row->promotion, "launches");
     const char      *started = k3_get_text(json_array_get(s->points, s->changes[c].at), "started");
 
     if (fabs(after - before) < floor || after == before) {
@@ -311,28 +311,45 @@ static void set_rule(look_t *look, const series_t *series, size_t count)
     }
 }
 
-/* Days with launches; those of the new ones count too, whether they lie in the folder or not. */
-static k3_status_t find_days(const k3_gate_t *g, json_t *days, k3_error_t *err)
+/* Days of the history with launches that take as much of the machine as some of the new ones do. */
+static k3_status_t add_days(const k3_gate_t *g, const char *machine, json_t *days, k3_error_t *err)
 {
-    k3_history_question_t q = {.machine = g->fresh->machine, .until = g->fresh->last};
+    k3_history_question_t q = {.machine = machine, .until = g->fresh->last};
     json_t               *past = NULL;
-    const json_t         *launch, *day;
+    const json_t         *day;
     size_t                i;
-    char                  text[11];
 
     if (k3_history_days(g->history, &q, g->sessions, &past, err) == K3_OK) {
         json_array_foreach(past, i, day)
         {
             json_object_set_new(days, json_string_value(day), json_true());
         }
-        json_array_foreach(g->fresh->list, i, launch)
-        {
-            snprintf(text, sizeof(text), "%.10s", k3_get_text(launch, "started"));
-            json_object_set_new(days, text, json_true());
-        }
     }
     json_decref(past);
     return err->status;
+}
+
+/* Those of the new launches count too, whether they lie in the folder or not. */
+static k3_status_t find_days(const k3_gate_t *g, json_t *days, k3_error_t *err)
+{
+    const json_t *launch;
+    json_t       *stable;
+    const char   *machine;
+    size_t        i;
+    char          text[11];
+
+    json_object_foreach(g->fresh->machines, machine, stable)
+    {
+        if (add_days(g, machine, days, err) != K3_OK) {
+            return err->status;
+        }
+    }
+    json_array_foreach(g->fresh->list, i, launch)
+    {
+        snprintf(text, sizeof(text), "%.10s", k3_get_text(launch, "started"));
+        json_object_set_new(days, text, json_true());
+    }
+    return K3_OK;
 }
 
 static const char *oldest_of(json_t *days)

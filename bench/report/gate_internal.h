@@ -8,6 +8,8 @@
 /* A cell of either side. */
 typedef struct k3_gate_row {
     const char   *key;
+    const char   *machine;      /* of the launches that hold it */
+    const json_t *promotion;    /* of that machine; NULL: the baseline does not know it */
     const json_t *base, *fresh; /* entries of the sides; NULL: that side does not have it */
     const char   *reason;       /* why nothing was judged; else NULL */
     char          how[320];     /* room for a reason */
@@ -19,7 +21,6 @@ typedef struct k3_gate_row {
 
 typedef struct k3_gate_work {
     const k3_gate_t *gate;
-    const json_t    *promotion; /* NULL: the baseline does not know the machine */
     k3_gate_row_t   *rows;
     size_t           count;
     json_t          *findings;
@@ -31,6 +32,9 @@ typedef enum k3_severity { K3_SEVERITY_FAIL, K3_SEVERITY_WARN } k3_severity_t;
 /* Failures stand before warnings. `key` may be NULL: not of one cell. */
 void k3_gate_find(k3_gate_work_t *work, k3_severity_t severity, const char *kind, const char *key,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* What can be found with so many launches, {judged, unreachable, open, launches_needed, text}; text "": all of it. */
+json_t *k3_gate_reach(const k3_gate_work_t *work);
 
 /* Adds `history` to the rows with new times: launches, the best time, changes. */
 k3_status_t k3_gate_changes(k3_gate_work_t *work, k3_error_t *err);

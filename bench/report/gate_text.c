@@ -62,18 +62,50 @@ static void print_poor_bases(const json_t *document, const char *mark, FILE *out
 
 static void print_origin(const json_t *document, FILE *out)
 {
-    const json_t *baseline = json_object_get(document, "baseline");
+    const json_t *baselines = json_object_get(document, "baselines"), *baseline;
     const json_t *history = json_object_get(document, "history");
+    const char   *machine, *between = "";
+    json_t       *stable;
+    size_t        i;
 
-    if (json_is_object(baseline)) {
+    json_array_foreach(baselines, i, baseline)
+    {
         fprintf(out, "baseline number %lld, promoted %s by %s: %s (%zu launches)\n",
                 k3_get_int(baseline, "number"), k3_get_text(baseline, "when"),
                 k3_get_text(baseline, "who"), k3_get_text(baseline, "why"),
                 json_array_size(json_object_get(baseline, "launches")));
     }
-    fprintf(out, "history %s: %lld launches of machine %s\n", k3_get_text(history, "folder"),
-            k3_get_int(history, "launches"),
-            k3_get_text(json_object_get(document, "machine"), "key"));
+    fprintf(out, "history %s: %lld launches of machine ", k3_get_text(history, "folder"),
+            k3_get_int(history, "launches"));
+    json_object_foreach(json_object_get(document, "machines"), machine, stable)
+    {
+        fprintf(out, "%s%s", between, machine);
+        between = ", ";
+    }
+    fputs("\n", out);
+}
+
+/* What these launches could not have shown. */
+static void print_reach(const json_t *document, const char *mark, FILE *out)
+{
+    const char *text = k3_get_text(json_object_get(document, "reach"), "text");
+
+    if (text[0] != '\0') {
+        fprintf(out, "%s%s\n", mark, text);
+    }
+}
+
+/* Nobody should take "passed" for more than it is. */
+static void print_end(const json_t *document, FILE *out)
+{
+    const json_t *reach = json_object_get(document, "reach");
+    long long     open = k3_get_int(reach, "open"), judged = k3_get_int(reach, "judged");
+
+    if (open > 0) {
+        fprintf(out, "%s; %lld of %lld cells could not be judged\n",
+                json_is_true(json_object_get(document, "passed")) ? "passed" : "FAILED", open,
+                judged);
+    }
 }
 
 static void print_rule(const json_t *document, FILE *out)
@@ -111,13 +143,15 @@ void k3_gate_text(const json_t *document, FILE *out)
 {
     print_head(document, out);
     fputs("\n", out);
+    print_reach(document, "", out);
     print_findings(document, out);
     print_poor_bases(document, "", out);
     fprintf(out, "host: %s\n\n", k3_get_text(json_object_get(document, "control"), "text"));
-    k3_comparison_rows_text(json_object_get(document, "cells"), false, out);
+    k3_comparison_rows_text(json_object_get(document, "cells"), false, false, out);
     k3_comparison_counts(document, out);
     print_origin(document, out);
     print_rule(document, out);
+    print_end(document, out);
 }
 
 /* --- Markdown -------------------------------------------------------------------------------- */
@@ -159,14 +193,18 @@ void k3_gate_markdown(const json_t *document, FILE *out)
     fputs("**", out);
     print_head(document, out);
     fputs("**\n\n", out);
+    print_reach(document, "- ", out);
+    fputs("\n", out);
     print_finding_rows(document, out);
     print_poor_bases(document, "- ", out);
     fprintf(out, "\nHost: %s\n\n", k3_get_text(json_object_get(document, "control"), "text"));
-    k3_comparison_rows_markdown(json_object_get(document, "cells"), false, out);
+    k3_comparison_rows_markdown(json_object_get(document, "cells"), false, false, out);
     fputs("\n", out);
     k3_comparison_counts(document, out);
     fputs("\n", out);
     print_origin(document, out);
     fputs("\n", out);
     print_rule(document, out);
+    fputs("\n", out);
+    print_end(document, out);
 }

@@ -37,10 +37,7 @@ static void print_launches(json_t *const *documents, size_t count, size_t first,
 
 static double percent(const json_t *row, int end)
 {
-    double us = json_number_value(json_array_get(json_object_get(row, "ci95_us"), (size_t)end));
-    double median = k3_get_number(json_object_get(row, "base"), "median_us");
-
-    return median > 0.0 ? 100.0 * us / median : 0.0;
+    return json_number_value(json_array_get(json_object_get(row, "ci95_pct"), (size_t)end));
 }
 
 static bool is_judged(const json_t *row)
@@ -100,9 +97,9 @@ static void draw_row(const json_t *row, double most, double y, FILE *out)
     double      shift = k3_get_number(row, "shift_pct");
 
     fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT - 8, y + 4.0);
-    k3_html_format(out, "%s (%s)", k3_get_text(row, "backend"), verdict);
+    k3_html_format(out, "%s: %s", k3_get_text(row, "label"), verdict);
     fputs("</text>", out);
-    if (json_is_array(json_object_get(row, "ci95_us"))) {
+    if (json_is_array(json_object_get(row, "ci95_pct"))) {
         fprintf(out, "<line class=\"curve k%d\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" />",
                 colour, across(percent(row, 0), most), across(percent(row, 1), most), y, y);
     }
@@ -118,15 +115,15 @@ static void number_rows(const json_t *rows, FILE *out)
     const json_t *row;
     size_t        i;
 
-    fputs("cell\tagainst\tverdict\tshift %\tshift us\t95 % low us\t95 % high us\tp\tlaunches, "
-          "base\tlaunches\twhy\n",
+    fputs("cell\tagainst\tverdict\tshift %\t95 % low %\t95 % high %\tp\tp after Holm\tlaunches, "
+          "base\tlaunches\twhy\tnote\n",
           out);
     json_array_foreach(rows, i, row)
     {
         const json_t *const values[] = {json_object_get(row, "shift_pct"),
-                                        json_object_get(row, "shift_us"),
-                                        json_array_get(json_object_get(row, "ci95_us"), 0),
-                                        json_array_get(json_object_get(row, "ci95_us"), 1),
+                                        json_array_get(json_object_get(row, "ci95_pct"), 0),
+                                        json_array_get(json_object_get(row, "ci95_pct"), 1),
+                                        json_object_get(row, "p"),
                                         json_object_get(row, "p_family"),
                                         json_object_get(json_object_get(row, "base"), "launches"),
                                         json_object_get(json_object_get(row, "new"), "launches")};
@@ -142,6 +139,8 @@ static void number_rows(const json_t *rows, FILE *out)
         }
         fputc('\t', out);
         k3_html_text(k3_get_text(row, "reason"), out);
+        fputc('\t', out);
+        k3_html_text(k3_get_text(row, "note"), out);
         fputc('\n', out);
     }
 }
@@ -156,7 +155,7 @@ static void print_reasons(const json_t *rows, FILE *out)
     json_array_foreach(rows, i, row)
     {
         fputs("<li>", out);
-        k3_html_text(k3_get_text(row, "backend"), out);
+        k3_html_text(k3_get_text(row, "label"), out);
         fputs(", ", out);
         k3_html_text(k3_get_text(row, "work"), out);
         fputs(": ", out);
@@ -182,7 +181,7 @@ static void print_verdicts(const json_t *document, bool sides, FILE *out)
     fprintf(out,
             "<h2>Comparison</h2>\n<p>%s: ", sides ? "New against base" : "Backend against backend");
     k3_comparison_counts(document, out);
-    fputs("</p>\n<p class=soft>Over launches: shift of the median with its 95 % interval; the "
+    fputs("</p>\n<p class=soft>Over launches: the middle of the ratios with its 95 % interval; the "
           "grey band is below the floor. ",
           out);
     k3_html_text(k3_get_text(document, "method"), out);

@@ -1,4 +1,5 @@
-/* A set of launches of one machine: its cells as one side, and which launches they are. */
+/* A set of launches of one machine: its cells as one side, and which launches they are. How many ranks and nodes a launch
+ * takes of the machine is a matter of its layout, and each cell is held against launches that have as many. */
 #ifndef K3_REPORT_LAUNCHES_H
 #define K3_REPORT_LAUNCHES_H
 
@@ -7,10 +8,10 @@
 #include "harness/base/status.h"
 
 typedef struct k3_launches {
-    json_t *list;                  /* [{run, started, git_sha}] in order of start */
-    json_t *side;                  /* k3_side_add */
-    json_t *stable;                /* facts of the machine */
-    char    machine[64], last[24]; /* its key; start of the last launch */
+    json_t *list;     /* [{run, started, git_sha, machine}] in order of start */
+    json_t *side;     /* k3_side_add */
+    json_t *machines; /* fingerprint key -> stable facts: one for each number of ranks and nodes */
+    char    last[24]; /* start of the last launch */
 } k3_launches_t;
 
 k3_status_t k3_launches_open(k3_launches_t *l, k3_error_t *err);

@@ -6,6 +6,7 @@
 
 #include "bench/report/facts.h"
 #include "bench/report/fields.h"
+#include "bench/report/judged.h"
 #include "harness/base/memory.h"
 #include "harness/base/stats.h"
 #include "harness/record/document.h"
@@ -13,18 +14,25 @@
 
 #define ROUTING "work.routing_hash"
 
+/* Of the first launch that holds the cell; what the others have is held against it. */
+static const char *const of_launch[] = {"machine", "stable", "asked"};
+
 /* --- values ---------------------------------------------------------------------------------- */
 
-static json_t *entry_of(json_t *side, const json_t *cell)
+static json_t *entry_of(json_t *side, const json_t *facts, const json_t *cell)
 {
     json_t *entry = json_object_get(side, k3_get_text(cell, "key"));
 
     if (entry == NULL) {
-        entry = json_pack(
-            "{s:O, s:O, s:O, s:O, s:[], s:[], s:[], s:{}, s:{}, s:{}, s:n, s:n}", "backend",
-            json_object_get(cell, "backend"), "work", json_object_get(cell, "work"), "control",
-            json_object_get(cell, "control"), "routing", json_object_get(cell, "routing"), "runs",
-            "us", "bound_us", "balance", "how", "mixed", "wrong", "none");
+        entry = json_pack("{s:O, s:O, s:O, s:O, s:O, s:[], s:[], s:[], s:{}, s:{}, s:{}, s:n, s:n}",
+                          "backend", json_object_get(cell, "backend"), "work",
+                          json_object_get(cell, "work"), "control",
+                          json_object_get(cell, "control"), "moves", json_object_get(cell, "moves"),
+                          "routing", json_object_get(cell, "routing"), "runs", "us", "bound_us",
+                          "balance", "how", "mixed", "wrong", "none");
+        for (size_t i = 0; i < sizeof(of_launch) / sizeof(of_launch[0]); i++) {
+            json_object_set(entry, of_launch[i], json_object_get(facts, of_launch[i]));
+        }
         json_object_set_new(side, k3_get_text(cell, "key"), entry);
     }
     return entry;
@@ -153,6 +161,23 @@ static void note_all(json_t *entry, json_t *how)
     }
 }
 
+/* Number of ranks and nodes are facts of a machine too, but all launches of a cell have the same: the layout says it. */
+static void note_machine(json_t *entry, const json_t *facts)
+{
+    const char *known = k3_get_text(entry, "machine"), *machine = k3_get_text(facts, "machine");
+    char        text[160];
+
+    if (strcmp(known, machine) != 0) {
+        k3_machines_differ(json_object_get(entry, "stable"), json_object_get(facts, "stable"), text,
+                           sizeof(text));
+        json_object_set_new(json_object_get(entry, "mixed"), "machine",
+                            json_sprintf("launches of one side: %s", text));
+    }
+    if (strcmp(k3_get_text(entry, "asked"), k3_get_text(facts, "asked")) != 0) {
+        json_object_del(entry, "asked");
+    }
+}
+
 static void note_how(json_t *entry, const json_t *facts, const json_t *cell)
 {
     const char *routing = k3_get_text(cell, "routing"), *known = k3_get_text(entry, "routing");
@@ -171,7 +196,7 @@ static void note_how(json_t *entry, const json_t *facts, const json_t *cell)
 static void add_cell(launch_t *l, const json_t *facts, const json_t *cell)
 {
     const char *key = k3_get_text(cell, "key");
-    json_t     *entry = entry_of(l->side, cell);
+    json_t     *entry = entry_of(l->side, facts, cell);
     bool        again = json_object_get(l->seen, key) != NULL;
 
     if (add_number(l, key, again, json_object_get(entry, "us"), "us", NULL)) {
@@ -180,6 +205,7 @@ static void add_cell(launch_t *l, const json_t *facts, const json_t *cell)
     add_number(l, key, again, json_object_get(entry, "bound_us"), "bound_us", NULL);
     add_balance(l, key, again, json_object_get(entry, "balance"));
     add_reason(entry, cell);
+    note_machine(entry, facts);
     note_how(entry, facts, cell);
     json_object_set_new(l->seen, key, json_true());
 }
@@ -209,36 +235,67 @@ const char *k3_side_wrong(const json_t *entry)
     return json_string_value(json_object_get(entry, "wrong"));
 }
 
-const char *k3_side_mixed(const json_t *entry, bool backends)
+bool k3_side_moves(const json_t *entry)
+{
+    return !json_is_false(json_object_get(entry, "moves"));
+}
+
+bool k3_sides_asked(const json_t *base, const json_t *fresh, char *text, size_t size)
+{
+    const char *a = k3_get_text(base, "asked"), *b = k3_get_text(fresh, "asked");
+
+    text[0] = '\0';
+    if (a[0] == '\0' || b[0] == '\0' || strcmp(a, b) == 0) {
+        return false;
+    }
+    snprintf(text, size, "%s -> %s", a, b);
+    return true;
+}
+
+static bool machines_differ(const json_t *a, const json_t *b, char *text, size_t size)
+{
+    const char *x = k3_get_text(a, "machine"), *y = k3_get_text(b, "machine");
+
+    if (x[0] == '\0' || y[0] == '\0' || strcmp(x, y) == 0) {
+        return false;
+    }
+    k3_machines_differ(json_object_get(a, "stable"), json_object_get(b, "stable"), text, size);
+    return true;
+}
+
+const char *k3_side_mixed(const json_t *entry, bool transports)
 {
     const char *field;
     json_t     *text;
 
     json_object_foreach(json_object_get(entry, "mixed"), field, text)
     {
-        if (json_is_string(text) && (!backends || strcmp(field, K3_HOW_TRANSPORT) != 0)) {
+        if (json_is_string(text) && (!transports || strcmp(field, K3_HOW_TRANSPORT) != 0)) {
             return json_string_value(text);
         }
     }
     return NULL;
 }
 
-bool k3_sides_differ(const json_t *base, const json_t *fresh, bool backends, char *text,
+bool k3_sides_differ(const json_t *base, const json_t *fresh, bool transports, char *text,
                      size_t size)
 {
     const json_t *a = json_object_get(base, "how"), *b = json_object_get(fresh, "how");
-    const char   *mixed = k3_side_mixed(base, backends), *field;
+    const char   *mixed = k3_side_mixed(base, transports), *field;
 
-    mixed = mixed != NULL ? mixed : k3_side_mixed(fresh, backends);
+    mixed = mixed != NULL ? mixed : k3_side_mixed(fresh, transports);
     if (mixed != NULL) {
         snprintf(text, size, "%s", mixed);
+        return true;
+    }
+    if (machines_differ(base, fresh, text, size)) {
         return true;
     }
     if (strcmp(k3_get_text(base, "routing"), k3_get_text(fresh, "routing")) != 0) {
         snprintf(text, size, "the routing differs (" ROUTING ")");
         return true;
     }
-    field = k3_how_differs(a, b, backends ? K3_HOW_TRANSPORT : NULL);
+    field = k3_how_differs(a, b, transports ? K3_HOW_TRANSPORT : NULL);
     if (field != NULL) {
         snprintf(text, size, "measured differently: %s is %s and %s", field, k3_get_text(a, field),
                  k3_get_text(b, field));

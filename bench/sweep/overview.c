@@ -1,11 +1,8 @@
 #include "bench/sweep/overview.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-#include "harness/record/verdict.h"
-
-static const double level = 0.95;
+#include "bench/sweep/power.h"
 
 static size_t cells_of(const k3_variants_t *variants, size_t *refused)
 {
@@ -94,33 +91,6 @@ static void put_duration(const k3_sweep_t *sweep, FILE *out)
     }
 }
 
-static void put_verdicts(const k3_variants_t *variants, size_t cells, FILE *out)
-{
-    uint64_t least = UINT64_MAX;
-    double   p;
-    size_t   family;
-
-    for (size_t i = 0; i < variants->count; i++) {
-        least = variants->items[i].launches < least ? variants->items[i].launches : least;
-    }
-    if (cells == 0) {
-        return;
-    }
-    p = k3_smallest_p((size_t)least);
-    family = (size_t)fmin(1e6, (1.0 - level) / p * (1.0 + 1e-12));
-    (void)fprintf(out,
-                  "verdicts: %llu launch%s a side can reach p = %.2g: ", (unsigned long long)least,
-                  least == 1 ? "" : "es", p);
-    if (family == 0) {
-        (void)fprintf(out, "better and worse are out of reach (4 launches tell one cell, ");
-    } else {
-        (void)fprintf(out, "better and worse for up to %zu cell%s judged together (", family,
-                      family == 1 ? "" : "s");
-    }
-    (void)fprintf(out, "these %zu need %zu); same is %s\n", cells, k3_launches_least(cells, level),
-                  least >= K3_LAUNCHES_FOR_RANGE ? "possible" : "out of reach below 4 launches");
-}
-
 k3_status_t k3_sweep_overview(const k3_sweep_t *sweep, bool commands, FILE *out, k3_error_t *err)
 {
     const k3_variants_t *variants = sweep->schedule->variants;
@@ -134,7 +104,7 @@ k3_status_t k3_sweep_overview(const k3_sweep_t *sweep, bool commands, FILE *out,
     if (put_variants(sweep, commands, out, err) == K3_OK) {
         put_refusals(variants, out);
         put_duration(sweep, out);
-        put_verdicts(variants, cells - refused, out);
+        k3_power_print(variants, out);
     }
     return err->status;
 }

@@ -8,6 +8,7 @@
 
 #include "bench/plan/buffers.h"
 #include "bench/plan/effect.h"
+#include "bench/report/keyparts.h"
 #include "bench/sweep/variants_internal.h"
 #include "harness/base/keyed.h"
 #include "harness/base/memory.h"
@@ -167,6 +168,7 @@ static void free_variant(k3_variant_t *variant)
         k3_options_free(variant->options);
     }
     k3_list_free(&variant->words);
+    k3_list_free(&variant->works);
     free(variant->launcher);
 }
 
@@ -190,6 +192,9 @@ static k3_status_t fill_variant(const expansion_t *x, const candidate_t *c, k3_v
     variant->launches = x->launches;
     variant->cells = c->requests.count;
     variant->refused = c->unsupported;
+    for (size_t i = 0; i < c->works.count; i++) {
+        k3_list_add(&variant->works, c->works.items[i]);
+    }
     variant->guess = guess_of(variant);
     variant->hash = hash_words(x, &variant->words);
     variant->asked = hash_words(x, &asked);
@@ -292,12 +297,15 @@ static k3_status_t check_memory(const expansion_t *x, const k3_cell_t *cell, k3_
 }
 
 static k3_status_t check_cell(const expansion_t *x, const k3_cell_request_t *request,
-                              k3_error_t *err)
+                              k3_list_t *works, k3_error_t *err)
 {
     k3_cell_t cell;
+    char      work[K3_CELL_KEY_MAX];
 
     if (k3_cell_create(request, &cell, err) == K3_OK) {
-        check_memory(x, &cell, err);
+        if (check_memory(x, &cell, err) == K3_OK && k3_profile_moves_rows(cell.profile)) {
+            k3_list_add(works, k3_key_work(cell.key, work, sizeof(work)));
+        }
         k3_cell_destroy(&cell);
     }
     return err->status;
@@ -309,6 +317,7 @@ static void free_candidate(candidate_t *c)
         free(c->faults[i]);
     }
     k3_free(c->faults);
+    k3_list_free(&c->works);
     k3_requests_free(&c->requests);
     if (c->options != NULL) {
         k3_options_free(c->options);
@@ -331,7 +340,7 @@ static k3_status_t examine(expansion_t *x, candidate_t *c, k3_error_t *err)
     }
     for (size_t i = 0; i < c->requests.count; i++) {
         k3_error_t  fault = K3_ERROR_INIT;
-        k3_status_t status = check_cell(x, &c->requests.items[i], &fault);
+        k3_status_t status = check_cell(x, &c->requests.items[i], &c->works, &fault);
 
         c->impossible += status == K3_ERR_USAGE || status == K3_ERR_IO;
         c->unsupported += status != K3_OK && status != K3_ERR_USAGE && status != K3_ERR_IO;

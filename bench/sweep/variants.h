@@ -31,9 +31,11 @@ typedef struct k3_variant {
     uint32_t      ranks;
     uint64_t      launches;
     size_t        cells, refused; /* refused ones are among the cells */
-    uint64_t      hash;           /* of all that makes its launches what they are */
-    uint64_t      asked;          /* the same with options that change nothing in its cells */
-    double        guess;          /* seconds that a launch should take, before one was seen */
+    k3_list_t
+             works; /* k3_key_work of each cell that can be done and moves rows: equal for rivals */
+    uint64_t hash;  /* of all that makes its launches what they are */
+    uint64_t asked; /* the same with options that change nothing in its cells */
+    double   guess; /* seconds that a launch should take, before one was seen */
 } k3_variant_t;
 
 /* Cells that no launch will try, all for one reason. */

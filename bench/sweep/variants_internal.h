@@ -28,6 +28,7 @@ typedef struct candidate {
     k3_options_t *options; /* of `run` */
     k3_requests_t requests;
     char        **faults; /* of each cell; NULL: it can be done */
+    k3_list_t     works;  /* of the cells that can be done and move rows */
     size_t        impossible, unsupported;
 } candidate_t;
 

@@ -309,12 +309,12 @@ k3_status_t k3_holm(double *p, size_t m, k3_error_t *err)
     return K3_OK;
 }
 
-double k3_smallest_p(size_t n)
+double k3_smallest_p(size_t na, size_t nb)
 {
     double ways = 1.0;
 
-    for (size_t i = 1; i <= n; i++) {
-        ways *= (double)(n + i) / (double)i;
+    for (size_t i = 1; i <= nb; i++) {
+        ways *= (double)(na + i) / (double)i;
     }
-    return n == 0 ? 1.0 : 2.0 / ways;
+    return clip(2.0 / ways);
 }

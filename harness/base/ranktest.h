@@ -45,8 +45,8 @@ k3_status_t k3_paired_shift(const double *a, const double *b, size_t n, double l
  * hypothesis i is rejected. */
 k3_status_t k3_holm(double *p, size_t m, k3_error_t *err);
 
-/* Smallest two-sided p that n values a side can reach, 2 / C(2n, n); n pairs, 2 / 2^n. */
-double k3_smallest_p(size_t n);
+/* Smallest two-sided p that so many values can reach, 2 / C(na + nb, nb); n pairs, 2 / 2^n. */
+double k3_smallest_p(size_t na, size_t nb);
 double k3_smallest_paired_p(size_t n);
 
 /* |z| of a normal variable that has `tail` above it. */

@@ -25,34 +25,40 @@ extern const char *const k3_verdict_names[]; /* NULL at the end */
 typedef struct k3_verdict_rule {
     double level;     /* 0.95: error of the family at most 1 - level; coverage of intervals */
     double floor;     /* a smaller shift than this share of the base is no finding */
-    double floor_abs; /* ... or than this, in the unit of the values */
+    double floor_abs; /* ... or than this, in the unit of the values, where it is not 0 */
 } k3_verdict_rule_t;
 
 enum { K3_LAUNCHES_MAX = 1000 }; /* more are not asked for */
 
-/* Launches a side from which a shift has an interval, and with it `same` can be shown. */
-enum { K3_LAUNCHES_FOR_RANGE = 4 };
+/* Launches a side from which a shift has an interval, and with it `same` can be shown; of pairs so many launches. */
+enum { K3_LAUNCHES_FOR_RANGE = 4, K3_LAUNCHES_FOR_PAIRED_RANGE = 6 };
 
-/* Launches a side below which no item of a family of so many can be better or worse: where the smallest
- * two-sided p that the rank test can reach, times the family, is above 1 - level. */
-size_t k3_launches_least(size_t family, double level);
+/* Launches a side (of pairs: launches) below which no item of a family of so many can be better or worse: where the
+ * smallest two-sided p that the test can reach, times the family, is above 1 - level. */
+size_t k3_launches_least(bool paired, size_t family, double level);
 
 /* Times: lower is better. */
 typedef struct k3_judged {
     const double  *a, *b; /* base and new, one value for each launch */
     size_t         na, nb;
     bool           paired; /* na == nb, and a[i] and b[i] are of one launch */
+    bool           apart;  /* of the other family: such items are judged beside those without it */
     double         median_a, median_b;
     k3_rank_test_t test;
-    double         p_family; /* after Holm over all items judged together */
-    k3_shift_t     shift;
-    double         margin; /* the floor in the unit of the values */
-    k3_verdict_t   verdict;
-    size_t         launches_needed; /* a side, when inconclusive: an estimate; 0: more than
+    double         p_family;  /* after Holm over the items of its family */
+    size_t         family;    /* how many these are */
+    bool           by_family; /* p alone would have been enough, p_family is not */
+    bool       ratios; /* shift and margin are shares of the base; else in the unit of the values */
+    k3_shift_t shift;
+    double     margin; /* the floor */
+    k3_verdict_t verdict;
+    size_t       launches_needed; /* a side, when inconclusive: an estimate; 0: more than
                                        K3_LAUNCHES_MAX */
 } k3_judged_t;
 
-/* Judges items with na, nb >= 1 as one family. Values are finite. */
+/* Judges items with na, nb >= 1, those that are `apart` as a family of their own. Values are finite. Where all of an
+ * item are above 0, and the rule has no absolute floor, their ratios are judged, new over base: the shift is that of
+ * the logarithms, x, as a share of the base, exp(x) - 1, and never below -1. */
 k3_status_t k3_judge(k3_judged_t *items, size_t count, const k3_verdict_rule_t *rule,
                      k3_error_t *err);
 

@@ -139,11 +139,19 @@ expect_text err 'no such platform file; there are: b300.ini cpu.ini h200.ini mi3
 nightly --keep 0
 expect_rc 2
 
-# Every platform file is a plan.
+# Every platform file is a plan, whose launches can decide what the gate asks of those of one size, or it says who does.
+printf 'n%d slots=8\n' 1 2 3 4 >hosts
 for file in "$source_dir"/results/platforms/*.ini; do
     single sweep "$file" --dry-run --out plan
     expect_rc 0
-    expect_text out 'launches of [0-9]+ variants' 'verdicts: '
+    expect_text out 'launches of [0-9]+ variants' '^verdicts, backends' '^verdicts, two sections'
+    case $file in
+    */cpu.ini) check "who decides" grep -q '^; .*change points' "$file" ;;
+    *)
+        single sweep "$file" --dry-run --out plan --hostfile hosts
+        expect_text out '^verdicts, two sections .* better and worse can be told for'
+        ;;
+    esac
     expect_no_text out '^  [a-z0-9-]+ .* +0 +[0-9]+ +.*guess'
 done
 

@@ -105,7 +105,8 @@ states() { jq -r 'select(.event == "end") | .launch + " " + .state' "$1/journal.
 single sweep two.ini --dry-run
 expect_rc 0
 expect_text out '6 launches of 2 variants, 0 done; 4 cells' 'a tiny tp2 +2 +2 +3 .*\(a guess\)' 'fake.py 2 localhost .*--seed=2' \
-    'time: .* 6 launches, 1 at a time; a guess' 'verdicts: 3 launches a side can reach p = 0.1: better and worse are out of reach'
+    'time: .* 6 launches, 1 at a time; a guess' 'compare RECORD.*: 3 launches reach p = 0.25 by signed ranks, better and worse are out of reach: 1 comparison of a needs 6 \(one alone: 6\); same: out of reach below 6' \
+    'compare A.* -- B.*: 3 launches a side reach p = 0.1 by Mann-Whitney, .* 2 cells of a need 5 \(one alone: 4; all 4 in one gate: 5\); same: out of reach below 4'
 expect_no_file two calls
 single sweep two.ini
 expect_rc 0
@@ -137,6 +138,15 @@ check "three launches" [ "$(wc -l <calls)" = 3 ]
 check "a record for each launch" [ "$(files_in two/records) $(files_in two/aside)" = "6 2" ]
 single compare two/records/a.*
 expect_rc 0
+
+# --- what is shipped can decide what it asks ---
+
+printf 'n1 slots=8\n' >eight
+for name in layouts transports; do
+    single sweep "$source_dir/results/sweeps/$name.ini" --dry-run --hostfile eight --out shipped
+    expect_rc 0
+    expect_text out '^verdicts, backends .* signed ranks, better and worse can be told for' '^verdicts, two .* better and worse can be told for'
+done
 
 # --- what costs one launch ---
 

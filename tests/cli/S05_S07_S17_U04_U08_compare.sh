@@ -9,7 +9,7 @@ import json, sys
 
 def cell(key, value, hash="0123456789abcdef"):
     name = key.split("/")[0].split(":")
-    c = {"key": key, "backend": name[0], "mode": name[1] if len(name) > 1 else "", "model": {"name": "tiny"},
+    c = {"key": key, "backend": name[0], "mode": name[1] if len(name) > 1 else "", "model": {"name": "tiny"}, "path": {"moves_rows": name[0] != "null"},
          "layout": {"tp": 2, "dp": 1, "cp": 1, "nodes": 1}, "tokens": {"asked": 4, "min": 4, "max": 4, "total": 8},
          "component": "region", "status": "ok", "reason": None, "work": {"routing_hash": hash}, "check": {"state": "ok"}, "phases": None}
     if isinstance(value, str):
@@ -51,8 +51,8 @@ verdict='.cells[] | select(.key == $k) | .verdict'
 for want in a/x=worse b/x=better c/x=same d/x=missing e/x=broken f/x=added z/x=worse; do
     check "${want%=*} is ${want#*=}" [ "$(jq -r --arg k "${want%=*}" "$verdict" first.json)" = "${want#*=}" ]
 done
-expect first.json '.schema == "k3bench.comparison/1" and .family == 4 and (.verdicts | .worse == 2 and .better == 1 and .same == 1)'
-expect first.json '.cells[] | select(.key == "z/x") | .shift_pct == null and (.shift_pct_reason | length) > 0'
+expect first.json '.schema == "k3bench.comparison/2" and .family == 4 and (.verdicts | .worse == 2 and .better == 1 and .same == 1)'
+expect first.json '.cells[] | select(.key == "z/x") | .shift_pct == null and (.shift_pct_reason | length) > 0 and .shift_us == 0.3'
 expect first.json '.cells[] | select(.key == "d/x") | .new.median_us == null and .new.launches == 0 and (.reason | length) > 0'
 single compare base*.json -- new*.json -o table.md
 check "Markdown has a row for each cell" [ "$(grep -c '^| \(worse\|better\|same\|missing\|broken\|added\) |' table.md)" = 7 ]
@@ -87,9 +87,8 @@ single compare base*.json -o backends.json
 expect_rc 0
 expect backends.json '.compares == "backends" and ([.cells[].base_key] | unique == ["a/x"]) and (.cells | length) == 5'
 expect backends.json '.cells[] | select(.key == "b/x") | .verdict == "better"'
-single compare base*.json --baseline mooncake -o nobody.json
-expect_rc 0
-expect nobody.json '.family == 0 and (.cells | length) == 6 and ([.cells[].verdict] | unique == ["added"])'
+single compare base*.json --baseline mooncake
+expect_refused 2 'mooncake' 'nothing to compare'
 
 # Cells of the same launches are pairs: the launches' own speeds leave their differences. Measured again in a launch is
 # no further launch. How a cell was measured must agree.
@@ -131,8 +130,8 @@ for i in range(8):
     json.dump(d, open(f"weights{i}.json", "w"))
 PYTHON
 python3 make.py weights.py
-single compare weights?.json -o weights.json
-expect weights.json '.cells == [] and .family == 0'
+single compare weights?.json
+expect_refused 2 'nothing to compare' 'BASE... -- NEW...'
 single compare again?.json -- pair?.json -o again.json
 expect again.json '.cells[] | select(.key == "a/x") | .base.launches == 8 and .p == 1 and .base.median_us == .new.median_us'
 for pair in round:barrier:sync.method tcp:shm:qps.transport healthy:hurt:faults.injected checked:unchecked:check; do
@@ -151,6 +150,120 @@ single compare slow*.json -- round*.json --scaled on -o unscaled.json
 expect unscaled.json '.cells[] | .verdict == "missing" and (.reason | test("speed"))'
 single compare slow0.json -- fast0.json --scaled on --phase dispatch
 expect_refused 2 'dispatch' 'headlines'
+
+# --- what can be compared with what ---
+
+# The number of ranks is a matter of the cell: launches of 2 and of 4 ranks in one set, on one side or both. What moves no
+# rows is no rival of backends; between sets it is judged beside the others.
+cat >parts.py <<'PYTHON'
+def change(path, what):
+    d = json.load(open(path)); what(d); json.dump(d, open(path, "w"))
+def key(backend, tp=2, p2p="p2p", formats="fp8.bf16", component="region", tail="", tokens=4, path="fast"):
+    return f"{backend}/k3/tiny/tp{tp}.dp1.cp1.ep{tp}.n1/t{tokens}.m{tokens}.equal/uniform.s1/registry.{path}/deep_gemm.{formats}/q32.ib.{p2p}/{component}{tail}"
+def launch(path, run, cells, ranks=2, tls=None, transport=None):
+    record(path, f"{run:016x}", cells, machine=f"{ranks:016x}")
+    def finish(d):
+        d["fingerprint"]["stable"]["ranks"] = ranks
+        if tls is not None:
+            d["run"]["environment"] = {"UCX_TLS": tls}
+        for c in d["cells"]:
+            part = c["key"].split("/")
+            c.update(component=part[9], layout={"tp": ranks, "dp": 1, "cp": 1, "nodes": 1})
+            if c["phases"]:
+                c["phases"][0]["name"] = {"control": "dispatch"}.get(part[9], part[9])
+            c["qps"] = {"transport": transport or ("mapped" if ".p2p" in part[8] else "posix")}
+    change(path, finish)
+for i in range(8):
+    two, four = {key("a"): 100 + i, key("b"): 90 + i, key("null"): 9 + i / 8}, {key("a", 4): 50 + i, key("b", 4): 55 + i, key("null", 4): 5}
+    launch(f"two{i}.json", 0x10000 + i, two)
+    launch(f"four{i}.json", 0x20000 + i, four, 4)
+    launch(f"twin{i}.json", 0x30000 + i, {k: v * 1.2 for k, v in two.items()})
+    launch(f"quad{i}.json", 0x40000 + i, {k: v * 1.2 for k, v in four.items()}, 4)
+    launch(f"on{i}.json", 0x50000 + i, {key("a"): 100 + i, key("b"): 90 + i})
+    launch(f"off{i}.json", 0x60000 + i, {key("a", p2p="nop2p"): 130 + i, key("b", p2p="nop2p.add"): 95 + i})
+    launch(f"bf16{i}.json", 0x70000 + i, {key("a", formats="bf16.bf16", tail="/shared-overlap"): 130 + i, key("b"): 95 + i})
+    launch(f"pair{i}.json", 0x80000 + i, {key("a", component="pair"): 80 + i})
+    launch(f"more{i}.json", 0x90000 + i, {key("a", tokens=8): 80 + i, key("c"): 1})
+    launch(f"sm{i}.json", 0xa0000 + i, {key("a"): 100 + i}, tls="sm,self", transport="posix")
+    launch(f"odd{i}.json", 0xf0000 + i, {key("a", tail="/shared-overlap"): 140 + i}, transport="tcp")
+    launch(f"net{i}.json", 0xb0000 + i, {key("a"): 140 + i}, tls="tcp,self", transport="tcp")
+PYTHON
+python3 make.py parts.py
+single compare two?.json four?.json -o sizes.json
+expect_rc 0
+expect sizes.json '(.cells | length) == 2 and [.cells[].verdict] == ["better", "worse"] and .family == 2 and (.not_judged | length) == 2'
+single compare two?.json four?.json
+expect_text out '^not judged, because no row is moved: null \(2 cells\)'
+single compare two?.json four?.json -- twin?.json quad?.json -o sizes2.json
+expect_rc 1
+expect sizes2.json '.verdicts.worse == 6 and .family == 4 and [.cells[] | select(.moves | not) | .family] == [2, 2]'
+single compare two?.json four?.json -- twin?.json quad?.json
+expect_text out '^2 cells move no rows .* family of their own'
+single compare two?.json --baseline null -o over.json
+expect over.json '[.cells[] | .base_label] == ["null", "null"] and .family == 0'
+# A cell that two kinds of machine held is not.
+single compare two0.json base0.json four0.json -- twin0.json quad0.json -o alone.json
+expect alone.json '.verdicts.incomparable == 0'
+sed 's/"cores": 2/"cores": 4/; s/0000000000000002/0000000000000009/; s/0000000000010001/0000000000010099/' two1.json >other1.json
+single compare two0.json other1.json four0.json -- twin0.json quad0.json -o odd.json
+expect odd.json '[.cells[] | select(.verdict == "incomparable") | .key | contains("tp2")] == [true, true, true]'
+expect odd.json '.cells[] | select(.verdict == "incomparable") | .reason | test("cores: 2 and 4")'
+
+# Sets that differ in an option of the key belong together; what differs is said. Transports follow from it, or were asked for.
+single compare on?.json -- off?.json -o option.json
+expect_rc 1
+expect option.json '(.cells | length) == 2 and .verdicts.worse == 2 and .differs == ""'
+expect option.json '[.cells[].differs] == ["p2p on -> off", "p2p on -> off, signal auto -> add"]'
+single compare on?.json -- off?.json
+expect_text out '^ +p2p on -> off, signal auto -> add$'
+single compare on?.json -- off?.json -o option.md
+expect_text option.md '\| p2p on -> off \|$'
+single compare two?.json -- bf16?.json -o dtype.json
+expect dtype.json '[.cells[] | [.verdict, .differs]] == [["worse", "dispatch-dtype fp8 -> bf16, shared auto -> overlap"], ["worse", ""], ["missing", ""]]'
+single compare pair?.json -- on?.json
+expect_rc 1
+expect_text out '^worse ' 'missing|added'
+single compare on?.json -- pair?.json -o component.json
+expect component.json '.cells[0] | .verdict == "better" and .differs == "component region -> pair"'
+single compare sm?.json -- net?.json -o told.json
+expect told.json '.differs == "UCX_TLS=sm,self -> UCX_TLS=tcp,self" and (.cells[] | .verdict == "worse")'
+# An option that carries nothing does not excuse another transport.
+single compare on?.json -- odd?.json -o carried.json
+expect carried.json '.cells[0] | .verdict == "incomparable" and (.reason | test("qps.transport is mapped and tcp"))'
+# Other work does not pair, nor do other backends: nothing is compared, which is no result.
+single compare on?.json -- more?.json
+expect_refused 2 'no cell of the base is in the new set' 'a/k3/tiny/'
+# Two cells of one backend in one set have names of their own.
+single compare on?.json off?.json -o names.json
+expect names.json '[.cells[].label] == ["b (p2p on, signal auto)", "a (p2p off)", "b (p2p off, signal add)"] and ([.cells[].base_label] | unique == ["a (p2p on)"])'
+single compare on?.json off?.json
+expect_text out 'a \(p2p off\) over a \(p2p on\)$'
+single compare on?.json off?.json -o names.md
+expect_text names.md '\| a \(p2p off\) over a \(p2p on\) \|'
+single report on?.json off?.json -o names.html
+expect_text names.html '>a \(p2p off\): worse<'
+
+# --- shift and columns ---
+
+# No time falls by more than all of it; columns and shift that disagree are explained; p alone stands beside p after Holm.
+cat >ratios.py <<'PYTHON'
+base, new = (400, 300, 350, 1e4, 2, 3), (0.9, 0.8, 0.7, 9e3, 1.9, 2.8)
+for i in range(6):
+    record(f"fall{i}.json", f"{0xc0000 + i:016x}", {"a/x": base[i], "b/x": new[i]})
+    up = (100, 100, 100, 10, 1, 2000)[i]
+    record(f"sign{i}.json", f"{0xd0000 + i:016x}", {"a/x": up, "b/x": up * (1.05 if up == 100 else 0.3), "c/x": up * 1.5})
+    record(f"holm{i}.json", f"{0xe0000 + i:016x}", {"a/x": 100 + i, "b/x": 110 + 2 * i, "c/x": 120 - i})
+PYTHON
+python3 make.py ratios.py
+single compare fall?.json -o fall.json
+expect fall.json '.cells[0] | .verdict == "better" and .shift_pct > -100 and .ci95_pct[0] > -100 and .ci95_pct[1] < 0 and .ci95_us == null'
+single compare sign?.json -o sign.json
+expect sign.json '.cells[0] | .new.median_us > .base.median_us and .shift_pct < 0 and (.note | test("^the medians say slower by 5.0 %, the shift faster by .* within each launch"))'
+expect sign.json '.cells[1].note == null'
+single compare sign?.json
+expect_text out '^ +the medians say slower by 5'
+single compare holm?.json -o holm.json
+expect holm.json '.cells[] | .verdict == "inconclusive" and .p == 0.03125 and .p_family == 0.0625 and (.reason | test("^p is 0.031 alone, 0.062 after Holm over 2 cells; about [0-9]+ launches"))'
 
 # Refusals.
 single compare
@@ -207,8 +320,9 @@ for path in sorted(glob.glob("shape.*.json")):
             p = stats.mannwhitneyu(b, a, method="exact").pvalue
         else:
             p = None  # scipy's exact method knows no ties
+        a, b = np.log(a), np.log(b)
         d = np.sort((b[:, None] - a[None, :]).ravel())
-        want = {"shift_us": np.median(d)}
+        want = {"shift_pct": 100 * np.expm1(np.median(d))}
         if p is not None:
             want["p"] = p
         ps[key] = got[key]["p"]
@@ -216,8 +330,8 @@ for path in sorted(glob.glob("shape.*.json")):
             if not np.isclose(got[key][name], value, rtol=1e-8, atol=1e-12):  # records hold nine digits
                 print(path, key, name, got[key][name], value)
                 bad += 1
-        if n <= 60 and not ties and got[key]["ci95_us"]:
-            low, high = got[key]["ci95_us"]
+        if n <= 60 and not ties and got[key]["ci95_pct"]:
+            low, high = (np.log1p(x / 100) for x in got[key]["ci95_pct"])
             # The interval's ends are differences, as far from both ends of the list.
             i, j = np.argmin(abs(d - low)), np.argmin(abs(d - high))
             if i != len(d) - 1 - j:

@@ -79,7 +79,7 @@ expect past/baseline.json '.promotions[0] | .who == "tester" and .why == "first 
 # The same again passes, twice with the same bytes, with the index as it is, made again, or damaged.
 gate same?.json -o first.json
 expect_rc 0
-expect first.json '.schema == "k3bench.gate/1" and .passed and .failures == 0 and .history.launches == 20 and (.verdicts.same == 5)'
+expect first.json '.schema == "k3bench.gate/2" and .passed and .failures == 0 and .history.launches == 20 and (.verdicts.same == 5)'
 expect first.json '.control | .state == "same" and (.cells | length) == 1 and .cells[0].key == "null/region"'
 rm past/index.sqlite && gate same?.json -o second.json
 check "a missing index is made again" cmp -s first.json second.json
@@ -144,6 +144,51 @@ gate same0.json
 expect_rc 0
 expect_text out '^warn inconclusive' 'launches a side would decide'
 
+# What so many launches cannot show is said first and last; with enough of them nothing is.
+expect_text out '^worse is out of reach for 5 of 5 cells: 10 launches in the baseline and 1 new reach p = 0\.18 .* 4 cells judged together need 5 a side'
+check "the last line" [ "$(tail -n 1 out)" = "passed; 5 of 5 cells could not be judged" ]
+gate same0.json -o few.json
+expect few.json '.reach | .unreachable == 5 and .open == 5 and .judged == 5 and .launches_needed == 5'
+gate same0.json -o few.md
+expect_text few.md '^- worse is out of reach' '^passed; 5 of 5 cells could not be judged$'
+gate same?.json
+expect_no_text out 'out of reach' 'could not be judged'
+# A machine that moves nothing is of another family: four backends, one null.
+expect first.json '[.cells[] | select(.control) | .family] == [1] and [.cells[] | select(.control | not) | .family] == [4, 4, 4, 4]'
+# The baseline held against itself.
+gate past/1?.json
+expect_rc 0
+expect_text out '^warn same launches' '10 of the 10 new launches are the baseline'
+gate same?.json
+expect_no_text out 'same launches'
+
+# Launches of other numbers of ranks take another part of one machine: all at once, each cell against its like.
+mkdir ranks
+make_records <<'PYTHON'
+def launch(path, run, started, ranks, factor=1.0):
+    record(path, f"{run:016x}", started, {f"{b}/tp{ranks}/region": noise(100 * ranks * factor) for b in "ab"}, machine=f"{ranks:016x}")
+    d = json.load(open(path))
+    d["fingerprint"]["stable"]["ranks"] = ranks
+    json.dump(d, open(path, "w"))
+for i in range(8):
+    for ranks in (2, 4):
+        launch(f"ranks/{ranks}.{i}.json", 0x5000 * ranks + i, day(i), ranks)
+        launch(f"n{ranks}.{i}.json", 0x5100 * ranks + i, day(9, i), ranks, 1.2 if ranks == 4 else 1.0)
+launch("n8.0.json", 0x99999, day(9), 8)
+PYTHON
+ranks() { single gate --history ranks "$@"; }
+ranks --promote --why both ranks/*.json
+expect_rc 0
+expect_text out '8 launches, 2 cells .* number 1' '8 launches, 2 cells .* number 2'
+ranks n2.?.json n4.?.json -o sizes.json
+expect_rc 1
+expect sizes.json '[.cells[] | [.key[0:5], .verdict]] == [["a/tp2", "same"], ["b/tp2", "same"], ["a/tp4", "worse"], ["b/tp4", "worse"]] and .verdicts.missing == 0'
+expect sizes.json '(.machines | length) == 2 and [.baselines[].number] == [1, 2] and .history.launches == 16 and [.cells[].history.launches] == [16, 16, 16, 16]'
+ranks n2.?.json n4.?.json n8.0.json -o three.json
+expect three.json '[.findings[] | select(.kind == "no baseline") | .text | test("machines differ in ranks: 4 and 8")] == [true]'
+ranks n2.?.json -o one.json
+expect_rc 0
+
 # A promotion accepts: the slower level is then the baseline, and the change no finding.
 cp mixed?.json past/
 gate --promote --why 'a pays for the new format' mixed?.json
@@ -152,7 +197,7 @@ expect_text out '^dropped d/region' 'number 2'
 gate mixed?.json -o accepted.json
 expect_rc 0
 expect accepted.json '.cells[] | select(.key == "a/region") | .verdict == "same" and .history.changes[0].state == "accepted"'
-expect accepted.json '.history.launches == 28 and .baseline.number == 2'
+expect accepted.json '.history.launches == 28 and .baselines[0].number == 2'
 expect past/baseline.json '[.promotions[].why] == ["first state", "a pays for the new format"] and (.promotions[1].dropped == ["d/region"])'
 single gate --history past --baseline-file nowhere/base.json mixed0.json
 expect_refused 2 'nowhere/base.json' 'no baseline'

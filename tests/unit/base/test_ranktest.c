@@ -202,9 +202,9 @@ static void test_holm(void **state)
     near(p[2], 0.06, 1e-15);
     near(p[1], 0.06, 1e-15); /* not below the one before it */
     assert_int_equal(k3_holm(none, 0, &err), K3_OK);
-    near(k3_smallest_p(4), 2.0 / 70.0, 1e-15);
-    near(k3_smallest_p(8), 2.0 / 12870.0, 1e-15);
-    near(k3_smallest_p(0), 1.0, 0.0);
+    near(k3_smallest_p(4, 4), 2.0 / 70.0, 1e-15);
+    near(k3_smallest_p(8, 8), 2.0 / 12870.0, 1e-15);
+    near(k3_smallest_p(0, 0), 1.0, 0.0);
 }
 
 int main(void)

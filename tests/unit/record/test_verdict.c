@@ -35,7 +35,8 @@ static void test_kinds(void **state)
 
     (void)state;
     assert_int_equal(judge(a, 6, slow, 6, &item), K3_VERDICT_WORSE);
-    assert_true(item.shift.shift == 10.0 && item.p_family < 0.05);
+    assert_true(fabs(item.shift.shift - (exp(log(112.5 / 102.5)) - 1)) < 0.002 &&
+                item.p_family < 0.05);
     assert_int_equal(judge(slow, 6, a, 6, NULL), K3_VERDICT_BETTER);
     assert_int_equal(judge(a, 6, near, 6, NULL), K3_VERDICT_SAME);
     assert_int_equal(judge(a, 6, little, 6, NULL), K3_VERDICT_WORSE); /* 3.7 %, above the floor */
@@ -78,6 +79,86 @@ static void test_S05_S06_degenerate(void **state)
     assert_int_equal(judge(zero, 5, some, 5, NULL), K3_VERDICT_WORSE);
     assert_int_equal(k3_judge(&item, 1, &absolute, &err), K3_OK);
     assert_int_equal(item.verdict, K3_VERDICT_SAME);
+}
+
+static void near(double got, double want)
+{
+    if (!(fabs(got - want) < 1e-12)) {
+        fail_msg("%.17g, not %.17g", got, want);
+    }
+}
+
+/* By hand. Logarithms of a to the base 2: 0, 1, 2, 3; of b: one less each. The 16 differences b - a are -4, -3 (2), -2 (3),
+ * -1 (4), 0 (3), 1 (2), 2: their middle is -1, so b takes half, -50 %. The interval of four a side is from the smallest to the
+ * largest: 1/16 and 4. Of pairs every difference is -1. */
+static void test_ratios(void **state)
+{
+    static const double a[] = {1, 2, 4, 8}, b[] = {0.5, 1, 2, 4};
+    k3_judged_t         item;
+
+    (void)state;
+    judge(a, 4, b, 4, &item);
+    near(item.shift.shift, -0.5);
+    near(item.shift.low, 1.0 / 16.0 - 1.0);
+    near(item.shift.high, 3.0);
+    near(item.margin, 0.03);
+    item = (k3_judged_t){.a = a, .b = b, .na = 4, .nb = 4, .paired = true};
+    assert_int_equal(k3_judge(&item, 1, &rule, &(k3_error_t)K3_ERROR_INIT), K3_OK);
+    near(item.shift.shift, -0.5);
+    near(item.test.p, 2.0 / 16.0);
+}
+
+/* The floor stands at the same percentage on both sides, and nothing falls by more than all of it. */
+static void test_bounds_of_ratios(void **state)
+{
+    double a[8], up[8], down[8], less[8], tiny[8];
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        a[i] = 100.0 + 1e-6 * i;
+        up[i] = a[i] * 1.0301;
+        down[i] = a[i] * 0.9699;
+        less[i] = a[i] * (i % 2 == 0 ? 1.0299 : 0.9701);
+        tiny[i] = 1e-9 * a[i];
+    }
+    assert_int_equal(judge(a, 8, up, 8, NULL), K3_VERDICT_WORSE);
+    assert_int_equal(judge(a, 8, down, 8, NULL), K3_VERDICT_BETTER);
+    assert_int_equal(judge(a, 8, less, 8, NULL), K3_VERDICT_SAME);
+
+    k3_judged_t item;
+
+    assert_int_equal(judge(a, 8, tiny, 8, &item), K3_VERDICT_BETTER);
+    assert_true(item.shift.low >= -1.0 && item.shift.high < -0.99);
+}
+
+/* What stands apart costs the others nothing, and is corrected by itself. */
+static void test_families(void **state)
+{
+    static const double a[] = {100, 101, 102, 103}, b[] = {110, 111, 112, 113};
+    k3_judged_t         items[3];
+    k3_error_t          err = K3_ERROR_INIT;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        items[i] = (k3_judged_t){.a = a, .b = b, .na = 4, .nb = 4, .apart = i > 0};
+    }
+    assert_int_equal(k3_judge(items, 3, &rule, &err), K3_OK);
+    assert_true(items[0].family == 1 && items[1].family == 2 && items[2].family == 2);
+    assert_int_equal(items[0].verdict, K3_VERDICT_WORSE);
+    assert_int_equal(items[1].verdict, K3_VERDICT_INCONCLUSIVE);
+    assert_true(items[1].by_family && !items[0].by_family);
+}
+
+/* Launches that can decide: 2 / C(2n, n), or 2 / 2^n of pairs, times the family, within 5 %. */
+static void test_least(void **state)
+{
+    (void)state;
+    assert_int_equal(k3_launches_least(false, 1, 0.95), 4);
+    assert_int_equal(k3_launches_least(false, 12, 0.95), 6);
+    assert_int_equal(k3_launches_least(true, 1, 0.95), 6);
+    assert_int_equal(k3_launches_least(true, 8, 0.95), 9);
+    near(k3_smallest_p(10, 1), 2.0 / 11.0);
+    near(k3_smallest_paired_p(6), 1.0 / 32.0);
 }
 
 /* In a family of many a single small p is no finding. */
@@ -151,10 +232,17 @@ static void test_power(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),  cmocka_unit_test(test_floor),
-        cmocka_unit_test(test_few),    cmocka_unit_test(test_S05_S06_degenerate),
-        cmocka_unit_test(test_family), cmocka_unit_test(test_false_findings),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_floor),
+        cmocka_unit_test(test_few),
+        cmocka_unit_test(test_S05_S06_degenerate),
+        cmocka_unit_test(test_family),
+        cmocka_unit_test(test_false_findings),
         cmocka_unit_test(test_power),
+        cmocka_unit_test(test_ratios),
+        cmocka_unit_test(test_bounds_of_ratios),
+        cmocka_unit_test(test_families),
+        cmocka_unit_test(test_least),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

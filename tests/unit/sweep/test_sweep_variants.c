@@ -1,5 +1,6 @@
 #include "tests/unit/sweep/sweep_test.h"
 
+#include "bench/sweep/power.h"
 #include "bench/sweep/schedule.h"
 
 static void assert_refused(const char *ini, const char *a, const char *b)
@@ -263,11 +264,29 @@ static void test_what_is_open_and_how_long(void **state)
     k3_variants_free(&v);
 }
 
+/* Backends of one launch are pairs; those with launches of their own are not. What moves no rows is no rival. */
+static void test_power(void **state)
+{
+    k3_variants_t v =
+        variants_of("tp = 2\nbackend = mooncake,none,null\ntokens = 4,8\nlaunches = 7\n[a]\n[b]\n"
+                    "backend = mooncake,none,mpi\nsplit = backend\np2p = on,off\n[c]\ntokens = "
+                    "4\nlaunches = 2\n");
+    k3_power_t a = k3_power_of(&v, "a"), b = k3_power_of(&v, "b"), c = k3_power_of(&v, "c");
+
+    (void)state;
+    assert_true(a.cells == 4 && a.within == 2 && a.between == 0 && a.launches == 7);
+    /* Each of two counts of tokens: mooncake twice, and one of none and mpi. */
+    assert_true(b.cells == 8 && b.within == 0 && b.between == 6 && b.launches == 7);
+    assert_true(c.cells == 2 && c.within == 1 && c.launches == 2);
+    k3_variants_free(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_multiply),
         cmocka_unit_test(test_split_names_more),
+        cmocka_unit_test(test_power),
         cmocka_unit_test(test_options_without_effect),
         cmocka_unit_test(test_sections),
         cmocka_unit_test(test_long_names),
