@@ -9,6 +9,7 @@
 #include "bench/commands/command.h"
 #include "bench/plan/machine.h"
 #include "harness/base/log.h"
+#include "harness/base/sysfiles.h"
 #include "harness/doctor/host.h"
 #include "harness/mpi/clock.h"
 #include "harness/mpi/launch.h"
@@ -17,6 +18,7 @@
 typedef struct doctor {
     const char   *json; /* where the document goes; NULL: text */
     bool          calibrate;
+    double        load; /* before anything was measured; below 0: not known */
     k3_world_t    world;
     k3_findings_t findings; /* of this host, then of all at rank 0 */
     k3_options_t *options;
@@ -117,7 +119,7 @@ static k3_status_t measure(doctor_t *d, k3_pair_report_t *pairs, k3_error_t *err
     }
     k3_pairs_measure(fabric, &d->world, pairs, err);
     if (err->status == K3_OK && d->calibrate) {
-        k3_doctor_calibrate(&d->world, fabric, pairs, err);
+        k3_doctor_calibrate(&d->world, d->load, fabric, pairs, err);
     }
     k3_fabric_close(fabric);
     return err->status;
@@ -187,6 +189,7 @@ static int run_launched(int argc, char **argv)
 {
     doctor_t   d = {0};
     k3_error_t err = K3_ERROR_INIT;
+    double     load;
     int        help = 0, code;
     bool       first;
 
@@ -195,6 +198,7 @@ static int run_launched(int argc, char **argv)
     }
     k3_clock_init();
     first = d.world.rank == 0;
+    d.load = k3_sys_load("", &load) ? load : -1.0;
     read_options(&d, argc, argv, &help, &err);
     if (k3_world_agree(&d.world, &err) == K3_OK && !help) {
         look_together(&d, &err);

@@ -32,7 +32,7 @@ json_t *k3_doctor_json(const k3_findings_t *findings, const k3_world_t *world,
                        const k3_pair_report_t *pairs);
 
 /* Measures this machine and writes the machine file `local`. Collective. */
-k3_status_t k3_doctor_calibrate(const k3_world_t *world, k3_fabric_t *fabric,
+k3_status_t k3_doctor_calibrate(const k3_world_t *world, double load, k3_fabric_t *fabric,
                                 const k3_pair_report_t *pairs, k3_error_t *err);
 
 #endif

@@ -187,7 +187,7 @@ static void set_pairs(const k3_world_t *world, const k3_pair_report_t *pairs, k3
     }
 }
 
-static void set_host(const k3_world_t *world, k3_machine_file_t *m)
+static void set_host(const k3_world_t *world, double load, k3_machine_file_t *m)
 {
     char     text[K3_SYS_LINE], now[21];
     uint64_t limit;
@@ -212,6 +212,10 @@ static void set_host(const k3_world_t *world, k3_machine_file_t *m)
                    "that ranks of a host may use");
     k3_machine_set(m, K3_FIG_MEMORY_GB, bytes * 1e-9 / world->local_size, K3_FROM_MEASURED,
                    "memory of the host over its ranks");
+    if (load >= 0.0) {
+        k3_machine_set(m, K3_FIG_CALIBRATION_LOAD, load / world->cores, K3_FROM_MEASURED,
+                       "load of the minute before, over the cores");
+    }
     k3_machine_set(m, K3_FIG_SCALEUP_LINKS, 0, K3_FROM_MEASURED, "memory is shared");
     k3_machine_set(m, K3_FIG_LAUNCH_US, 0, K3_FROM_DECIDED, "a call starts no kernel");
 }
@@ -234,7 +238,7 @@ static k3_status_t write_file(const k3_machine_file_t *m, k3_error_t *err)
     return err->status;
 }
 
-k3_status_t k3_doctor_calibrate(const k3_world_t *world, k3_fabric_t *fabric,
+k3_status_t k3_doctor_calibrate(const k3_world_t *world, double load, k3_fabric_t *fabric,
                                 const k3_pair_report_t *pairs, k3_error_t *err)
 {
     bench_t           b = {0};
@@ -250,7 +254,7 @@ k3_status_t k3_doctor_calibrate(const k3_world_t *world, k3_fabric_t *fabric,
         open_bench(&b, err);
     }
     if (k3_world_agree(world, err) == K3_OK) {
-        set_host(world, &m);
+        set_host(world, load, &m);
         set_kernels(world, takes_part, &b, &m);
         set_pairs(world, pairs, &m);
         if (k3_doctor_exchange(world, fabric, k3_kernels_cpu("auto"), &m, err) == K3_OK &&

@@ -97,7 +97,7 @@ json_t *k3_launch_document(const k3_launch_parts_t *launch, json_t *cells)
     const k3_world_t *world = launch->world;
     k3_machine_t      machine = {.nodes = world->nodes, .ranks = world->size};
     const char       *kind = K3_DEVICE_CPU;
-    json_t           *run;
+    json_t           *run, *fingerprint;
 
     machine.cpu_model = launch->places[0].cpu_model;
     machine.cores = world->cores;
@@ -121,8 +121,13 @@ json_t *k3_launch_document(const k3_launch_parts_t *launch, json_t *cells)
     if (launch->device->accelerator != NULL) {
         json_object_set_new(run, "device", k3_device_record(launch->device));
     }
+    fingerprint = k3_fingerprint(&machine);
+    if (launch->load >= 0.0) { /* what stands there is of the end, and of these ranks too */
+        json_object_set_new(json_object_get(fingerprint, "volatile"), "load_at_start",
+                            k3_json_number(launch->load));
+    }
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:O}", "schema", K3_SCHEMA, "run", run,
-                     "fingerprint", k3_fingerprint(&machine), "topology",
+                     "fingerprint", fingerprint, "topology",
                      record_topology(world, kind, launch->places), "setup", record_setup(cells),
                      "cells", cells);
 }

@@ -17,6 +17,7 @@ typedef struct k3_launch_parts {
     const k3_options_t     *options;
     const char             *run_id;
     const char             *started; /* UTC */
+    double                  load;    /* of rank 0's host then; below 0: not known */
     int                     argc;    /* of the program, as it was started */
     char *const            *argv;
     const char             *isa; /* of the kernels of rank 0 */

@@ -14,6 +14,7 @@
 #include "bench/report/table.h"
 #include "bench/report/values.h"
 #include "harness/base/arith.h"
+#include "harness/base/log.h"
 #include "harness/mpi/world.h"
 #include "harness/record/document.h"
 
@@ -76,6 +77,7 @@ static k3_status_t read_options(plan_t *plan, k3_error_t *err)
     k3_cell_request_t        base = {0};
     size_t                   index;
     uint64_t                 tp = 0;
+    char                     busy[300];
 
     plan->fit = k3_options_on(plan->options, "fit");
     plan->simulate = k3_options_on(plan->options, "simulate");
@@ -84,6 +86,9 @@ static k3_status_t read_options(plan_t *plan, k3_error_t *err)
     if (k3_parse_name("counting", counting, countings, &index, err) != K3_OK ||
         (machine != NULL && k3_machine_read(machine, &plan->machine, err) != K3_OK)) {
         return err->status;
+    }
+    if (machine != NULL && k3_machine_busy(&plan->machine, busy, sizeof(busy))) {
+        k3_log_warn("%s", busy);
     }
     if (machine == NULL && (plan->fit || plan->simulate || plan->what_if != NULL)) {
         return k3_fail(err, K3_ERR_USAGE, "%s: times need --machine NAME",

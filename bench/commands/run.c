@@ -75,6 +75,7 @@ static k3_status_t take_places(k3_run_t *run, k3_error_t *err)
                                       .options = run->options,
                                       .run_id = run->run_id,
                                       .started = run->started,
+                                      .load = run->load,
                                       .argc = run->argc,
                                       .argv = run->argv,
                                       .isa = run->region.isa,

@@ -10,6 +10,7 @@
 #include "bench/plan/effect.h"
 #include "bench/report/outputs.h"
 #include "harness/base/log.h"
+#include "harness/base/sysfiles.h"
 #include "harness/record/document.h"
 #include "harness/record/fingerprint.h"
 #include "harness/record/run_id.h"
@@ -104,10 +105,12 @@ static void name_record(k3_run_t *run)
 static k3_status_t choose_out(k3_run_t *run, k3_error_t *err)
 {
     const char *out = k3_options_get(run->options, "out");
+    double      load;
     struct stat st;
 
     k3_run_id(run->run_id);
     k3_utc_now(run->started);
+    run->load = k3_sys_load("", &load) ? load : -1.0;
     if (out != NULL && strcmp(out, "-") == 0 && run->measuring.format != K3_OUTPUT_TEXT) {
         return k3_fail(err, K3_ERR_USAGE, "out -, format %s: both write to standard output",
                        k3_output_format_names[run->measuring.format]);
@@ -146,12 +149,16 @@ static k3_status_t check_same(const k3_run_t *run, k3_error_t *err)
 static void warn_of_machine(const k3_run_t *run)
 {
     const k3_machine_file_t *m = &run->machine;
+    char                     busy[300];
 
     if (run->has_machine && run->device.accelerator == NULL && m->figure[K3_FIG_SMS].known) {
         k3_log_warn(
             "machine %s: its ranks are GPUs, these are processes on a CPU: the limits say how "
             "far apart the two are, not how well this machine is used",
             m->name);
+    }
+    if (run->has_machine && k3_machine_busy(m, busy, sizeof(busy))) {
+        k3_log_warn("%s", busy);
     }
 }
 

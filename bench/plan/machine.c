@@ -65,6 +65,7 @@ static const figure_def_t defs[K3_FIG_COUNT] = {
     [K3_FIG_FINISH_US] = {"finish_us", 0, 1e9},
     [K3_FIG_FINISH_LANE_US] = {"finish_lane_us", 0, 1e6},
     [K3_FIG_LAUNCH_US] = {"launch_us", 0, 1e6},
+    [K3_FIG_CALIBRATION_LOAD] = {"calibration_load", 0, 1e6},
     [K3_FIG_EXPERT_US] = {"expert_us", 0, 1e6},
     [K3_FIG_FEED_GBPS] = {"feed_gbps", 1, 1e5},
     [K3_FIG_UNPACK_GPS] = {"unpack_gps", 0.01, 1e5},
@@ -213,6 +214,21 @@ static bool find_below(const char *file, char path[K3_SYS_PATH])
         }
     }
     return false;
+}
+
+bool k3_machine_busy(const k3_machine_file_t *machine, char *text, size_t size)
+{
+    double share = k3_figure(machine, K3_FIG_CALIBRATION_LOAD, 0.0);
+
+    if (share <= K3_SYS_BUSY_SHARE) {
+        return false;
+    }
+    (void)snprintf(
+        text, size,
+        "machine %s was calibrated at a load of %.2f a core: other programs took part of "
+        "its rates, and limits and predictions are too slow; calibrate it again",
+        machine->name, share);
+    return true;
 }
 
 bool k3_machine_has_local(void)

@@ -13,6 +13,7 @@
 #define K3_PLAN_MACHINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -72,7 +73,8 @@ typedef enum k3_figure {
     K3_FIG_FEED_GBPS,      /* operands of a GEMM that reach one SM */
     K3_FIG_UNPACK_GPS, /* 10^9 FP4 weights a second that one SM turns into what its GEMM multiplies, where
                              no FP4 arithmetic does */
-    K3_FIG_QP_MESSAGE_US, /* one message of a queue pair behind another on the same */
+    K3_FIG_CALIBRATION_LOAD, /* of the host before it was calibrated, over its cores */
+    K3_FIG_QP_MESSAGE_US,    /* one message of a queue pair behind another on the same */
     /* what a core does with rows: for each of k3_row_work_t the cost of a row by k3_work_kb, and the rate
      * of its bytes by k3_work_mb */
     K3_FIG_WORK,
@@ -123,6 +125,9 @@ double k3_figure(const k3_machine_file_t *machine, k3_figure_t figure, double ot
 /* `name`: a name (h200, local, ...), or a path that holds a '/'. K3_ERR_USAGE names the known machines, or
  * file, line and rule. */
 k3_status_t k3_machine_read(const char *name, k3_machine_file_t *machine, k3_error_t *err);
+
+/* Calibrated while other programs took time: its rates are theirs too. False: it was not, or the file does not say. */
+bool k3_machine_busy(const k3_machine_file_t *machine, char *text, size_t size);
 
 /* Whether `local` has been calibrated here. */
 bool k3_machine_has_local(void);

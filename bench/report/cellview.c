@@ -60,6 +60,19 @@ const char *k3_cell_label(const json_t *cell, char *text, size_t size)
     return text;
 }
 
+const char *k3_cell_name(const json_t *cells, const json_t *cell, char *text, size_t size)
+{
+    size_t of_backend = 0;
+
+    for (size_t i = 0; i < json_array_size(cells) && of_backend < 2; i++) {
+        const json_t *other = json_array_get(cells, i);
+
+        of_backend += strcmp(k3_get_text(other, "backend"), k3_get_text(cell, "backend")) == 0 &&
+                      strcmp(k3_get_text(other, "mode"), k3_get_text(cell, "mode")) == 0;
+    }
+    return of_backend > 1 ? k3_cell_label(cell, text, size) : k3_cell_backend(cell, text, size);
+}
+
 bool k3_cell_measured(const json_t *cell)
 {
     return json_is_array(json_object_get(cell, "phases"));
@@ -136,14 +149,6 @@ bool k3_cell_same_group(const json_t *a, const json_t *b)
                       json_object_get(json_object_get(b, "work"), "routing_hash"));
 }
 
-/* What moves no rows is no rival. */
-static bool competes(const json_t *cell)
-{
-    const json_t *moves = json_object_get(json_object_get(cell, "path"), "moves_rows");
-
-    return strcmp(k3_get_text(cell, "status"), "ok") == 0 && !json_is_false(moves);
-}
-
 bool k3_cell_interval(const json_t *cell, double *low, double *high)
 {
     const json_t *ci = json_object_get(k3_cell_phase(cell, k3_cell_headline(cell)), "ci95");
@@ -153,27 +158,26 @@ bool k3_cell_interval(const json_t *cell, double *low, double *high)
     return json_is_array(ci);
 }
 
-/* Faster than every rival of its group, and by more than the intervals leave open. */
-bool k3_cell_is_fastest(const json_t *cells, const json_t *cell)
+const char *k3_record_name(const json_t *document, char *text, size_t size)
 {
-    double low, high, rival_low, rival_high;
-    size_t rivals = 0;
+    const json_t *options = json_object_get(json_object_get(document, "run"), "options"), *option;
+    const char   *path = "", *slash;
+    size_t        i, length;
 
-    if (!competes(cell) || !k3_cell_interval(cell, &low, &high)) {
-        return false;
+    json_array_foreach(options, i, option)
+    {
+        path =
+            strcmp(k3_get_text(option, "name"), "out") == 0 ? k3_get_text(option, "value") : path;
     }
-    for (size_t i = 0; i < json_array_size(cells); i++) {
-        const json_t *rival = json_array_get(cells, i);
-
-        if (rival == cell || !competes(rival) || !k3_cell_same_group(rival, cell)) {
-            continue;
-        }
-        if (!k3_cell_interval(rival, &rival_low, &rival_high) || rival_low <= high) {
-            return false;
-        }
-        rivals++;
+    path = strcmp(path, "-") == 0 ? "" : path;
+    slash = strrchr(path, '/');
+    snprintf(text, size, "%s", slash != NULL ? slash + 1 : path);
+    length = strlen(text);
+    if (length > 5 && strcmp(text + length - 5, ".json") == 0) {
+        text[length - 5] = '\0';
     }
-    return rivals > 0;
+    cut_clean(text, size);
+    return text;
 }
 
 static const char *start_of(const json_t *document)

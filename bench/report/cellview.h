@@ -23,6 +23,9 @@ const char *k3_backend_text(const char *backend, const char *mode, char *text, s
 /* "BACKEND tp8 dp2 T16": how a cell is called where it stands beside others of its record. */
 const char *k3_cell_label(const json_t *cell, char *text, size_t size);
 
+/* The backend alone where no other cell of the record has it, else the label. */
+const char *k3_cell_name(const json_t *cells, const json_t *cell, char *text, size_t size);
+
 bool          k3_cell_measured(const json_t *cell);                /* it has phases */
 size_t        k3_cells_measured(const json_t *cells);              /* how many */
 const json_t *k3_cell_phase(const json_t *cell, const char *name); /* NULL: absent */
@@ -40,8 +43,10 @@ bool k3_cell_interval(const json_t *cell, double *low, double *high);
 /* The same work: model, component, rows and routing. */
 bool k3_cell_same_group(const json_t *a, const json_t *b);
 
-/* Faster than every rival of its group, and by more than the intervals leave open. */
-bool k3_cell_is_fastest(const json_t *cells, const json_t *cell);
+/* The name of the file that a record was written to, without its folders and ending: a sweep puts section and round
+ * there. "": a run without --out. */
+enum { K3_RECORD_NAME = 96 };
+const char *k3_record_name(const json_t *document, char *text, size_t size);
 
 /* The number of a launch among several, from 1, in order of start. */
 size_t k3_launch_number(json_t *const *documents, size_t count, size_t d);

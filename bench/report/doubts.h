@@ -3,6 +3,7 @@
 #define K3_REPORT_DOUBTS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { K3_DOUBTS_MAX = 4, K3_DOUBT_TEXT = 100 };
@@ -12,7 +13,10 @@ typedef struct k3_doubts {
     size_t count;
 } k3_doubts_t;
 
-/* Not stationary, common starts that were missed, no span, what the accounts cost. */
+/* Not stationary, common starts that were missed, no span, what the accounts cost where that is known. */
 void k3_doubts(const json_t *cell, k3_doubts_t *doubts);
+
+/* The machine was busy when the launch began; false: it was not, or the record does not say. */
+bool k3_busy_doubt(const json_t *document, char *text, size_t size);
 
 #endif

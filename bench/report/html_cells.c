@@ -4,49 +4,74 @@
 
 #include "bench/report/cellview.h"
 #include "bench/report/doubts.h"
+#include "bench/report/fastest.h"
 #include "bench/report/fields.h"
 #include "bench/report/html_internal.h"
 #include "bench/report/limits.h"
 
 /* --- headline -------------------------------------------------------------------------------- */
 
-/* The nearest rival of the same work, NULL when there is none. */
-static const json_t *next_best(const json_t *cells, const json_t *best)
+static void say_fastest(const json_t *cell, const k3_fastest_t *f, FILE *out)
 {
-    const json_t *found = NULL, *cell;
-    double        us, least = INFINITY;
-    size_t        i;
+    double low, high, us, next_us;
+    char   label[96], a[32], b[32], c[32], other[96], differs[240];
 
-    json_array_foreach(cells, i, cell)
-    {
-        bool moves = !json_is_false(json_object_get(json_object_get(cell, "path"), "moves_rows"));
-
-        if (cell != best && moves && k3_cell_measured(cell) && k3_cell_same_group(cell, best) &&
-            k3_cell_median(cell, k3_cell_headline(cell), &us) && us < least) {
-            least = us;
-            found = cell;
-        }
-    }
-    return found;
-}
-
-static void say_fastest(const json_t *cells, const json_t *best, FILE *out)
-{
-    const json_t *rival = next_best(cells, best);
-    double        low, high, us, rival_us;
-    char          label[96], a[32], b[32], c[32], other[96];
-
-    k3_cell_median(best, k3_cell_headline(best), &us);
-    k3_cell_interval(best, &low, &high);
-    k3_cell_median(rival, k3_cell_headline(rival), &rival_us);
+    k3_cell_median(cell, k3_cell_headline(cell), &us);
+    k3_cell_interval(cell, &low, &high);
+    k3_cell_median(f->next, k3_cell_headline(f->next), &next_us);
     fputs("<li><strong>", out);
-    k3_html_text(k3_cell_label(best, label, sizeof(label)), out);
+    k3_html_text(k3_cell_label(cell, label, sizeof(label)), out);
     fputs("</strong> ", out);
     k3_html_format(
-        out, "is the fastest: %s us (95 %% interval %s to %s us), %.0f %% less than the next, %s.",
-        k3_html_us(us, a), k3_html_us(low, b), k3_html_us(high, c), 100.0 * (1.0 - us / rival_us),
-        k3_cell_label(rival, other, sizeof(other)));
+        out,
+        "is the fastest in this launch: %s us (95 %% interval %s to %s us), %.0f %% less than the "
+        "next, %s.",
+        k3_html_us(us, a), k3_html_us(low, b), k3_html_us(high, c), 100.0 * (1.0 - us / next_us),
+        k3_cell_label(f->next, other, sizeof(other)));
+    if (k3_fastest_differs(cell, f, differs, sizeof(differs))) {
+        k3_html_format(out, " The two differ in more than the backend: %s.", differs);
+    }
     fputs("</li>\n", out);
+}
+
+static void say_doubt(const json_t *cell, const char *doubt, FILE *out)
+{
+    char label[96];
+
+    fputs("<li>", out);
+    k3_html_text(k3_cell_label(cell, label, sizeof(label)), out);
+    k3_html_format(out,
+                   " has the shortest time, but the machine changed its speed in this launch: %s. "
+                   "This launch shows no winner.",
+                   doubt);
+    fputs("</li>\n", out);
+}
+
+/* False: the cell is not apart from its rivals. */
+static bool say_place(const json_t *cells, const json_t *cell, FILE *out)
+{
+    k3_fastest_t f;
+    char         doubt[240];
+
+    k3_fastest(cells, cell, &f);
+    if (k3_fastest_doubt(&f, doubt, sizeof(doubt))) {
+        say_doubt(cell, doubt, out);
+    } else if (f.apart) {
+        say_fastest(cell, &f, out);
+    }
+    return f.apart;
+}
+
+static void warn(const json_t *document, FILE *out)
+{
+    char busy[160];
+
+    if (json_is_true(json_object_get(json_object_get(document, "topology"), "oversubscribed"))) {
+        fputs("<p class=warn>More ranks than cores: the times show order, not speed.</p>\n", out);
+    }
+    if (k3_busy_doubt(document, busy, sizeof(busy))) {
+        fprintf(out, "<p class=warn>%s.</p>\n", busy);
+    }
 }
 
 void k3_html_headline(const json_t *document, FILE *out)
@@ -58,24 +83,17 @@ void k3_html_headline(const json_t *document, FILE *out)
     fputs("<ul>\n", out);
     json_array_foreach(cells, i, cell)
     {
-        if (k3_cell_measured(cell) && k3_cell_is_fastest(cells, cell)) {
-            say_fastest(cells, cell, out);
-            any = true;
-        }
+        any = (k3_cell_measured(cell) && say_place(cells, cell, out)) || any;
     }
     if (!any) {
         fputs("<li>No cell is apart from its rivals by more than the intervals leave open: this "
-              "launch "
-              "shows no winner.</li>\n",
+              "launch shows no winner.</li>\n",
               out);
     }
-    fputs("<li class=soft>One launch. Intervals are of its iterations; whether another launch "
-          "agrees is what "
-          "<code>k3bench compare</code> tells.</li>\n</ul>\n",
+    fputs("<li class=soft>One launch, with a bias of its own. Intervals are of its iterations; "
+          "whether another launch agrees is what <code>k3bench compare</code> tells.</li>\n</ul>\n",
           out);
-    if (json_is_true(json_object_get(json_object_get(document, "topology"), "oversubscribed"))) {
-        fputs("<p class=warn>More ranks than cores: the times show order, not speed.</p>\n", out);
-    }
+    warn(document, out);
 }
 
 /* --- the table of cells ---------------------------------------------------------------------- */
@@ -112,6 +130,15 @@ static void print_limit(const json_t *cell, FILE *out)
     k3_html_td(k3_limits_text(cell, 0, text, sizeof(text)) ? text : "", "t wrap", out);
 }
 
+static void print_formats(const json_t *cell, FILE *out)
+{
+    const json_t *choices = json_object_get(cell, "choices");
+
+    k3_html_td(k3_get_text(choices, "dispatch_dtype"), "t", out);
+    k3_html_td(k3_get_text(choices, "combine_dtype"), "t", out);
+    k3_html_td(k3_get_text(json_object_get(choices, "recipe"), "runner"), "t", out);
+}
+
 static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
 {
     const json_t *layout = json_object_get(cell, "layout"), *work = json_object_get(cell, "work");
@@ -121,10 +148,7 @@ static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
     bool          bad = strcmp(status, "failed") == 0 || strcmp(check, "wrong") == 0;
     char          backend[32], text[64];
 
-    fprintf(out, "<tr%s>",
-            bad                               ? " class=bad"
-            : k3_cell_is_fastest(cells, cell) ? " class=best"
-                                              : "");
+    fprintf(out, "<tr%s>", bad ? " class=bad" : k3_is_fastest(cells, cell) ? " class=best" : "");
     k3_html_td(k3_cell_backend(cell, backend, sizeof(backend)), "t", out);
     k3_html_td(k3_get_text(json_object_get(cell, "model"), "name"), "t", out);
     snprintf(text, sizeof(text), "%lld/%lld/%lld %s", k3_get_int(layout, "tp"),
@@ -144,6 +168,7 @@ static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
     print_time(cell, k3_cell_headline(cell), out);
     print_interval(cell, out);
     print_limit(cell, out);
+    print_formats(cell, out);
     k3_html_td(strcmp(status, "ok") == 0 ? check : status, "t", out);
     fputs("</tr>\n", out);
 }
@@ -153,7 +178,8 @@ void k3_html_cells(const json_t *document, size_t number, FILE *out)
     static const char *const heads[][2] = {
         {"t", "backend"}, {"t", "model"},        {"t", "tp/dp/ep"},     {"", "rows a rank"},
         {"", "ratio"},    {"", "dispatch us"},   {"", "experts us"},    {"", "combine us"},
-        {"", "total us"}, {"", "95 % interval"}, {"t", "of the limit"}, {"t", "check"}};
+        {"", "total us"}, {"", "95 % interval"}, {"t", "of the limit"}, {"t", "rows"},
+        {"t", "results"}, {"t", "runner"},       {"t", "check"}};
     const json_t *cells = json_object_get(document, "cells"), *cell;
     size_t        i;
 
@@ -176,10 +202,9 @@ void k3_html_cells(const json_t *document, size_t number, FILE *out)
         }
     }
     fputs("</tbody></table></div>\n<p class=soft>Times are medians over iterations of the slowest "
-          "rank. Bold: the "
-          "fastest of its work, its interval below all others'. Ratio: rows dispatched by all "
-          "ranks over global "
-          "rows.</p>\n",
+          "rank. Bold: the fastest of its work in this launch, its interval below all others' on a "
+          "machine that kept its speed. Ratio: rows dispatched by all ranks over global rows. "
+          "Rows, results: their formats on the way.</p>\n",
           out);
 }
 

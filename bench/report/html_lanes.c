@@ -26,7 +26,7 @@ static int by_busy(const void *x, const void *y)
 static void print_lane(const k3_lanes_t *l, const json_t *row, FILE *out)
 {
     const int numbers[] = {l->messages, l->bytes_wire, l->first_post_us, l->last_done_us,
-                           l->busy_us,  l->p50_us,     l->p99_us};
+                           l->busy_us,  l->p50_us,     l->p99_us,        l->max_us};
 
     fputs("<tr>", out);
     k3_html_td(k3_field_text(row, l->phase), "t", out);
@@ -43,9 +43,9 @@ static void print_lane(const k3_lanes_t *l, const json_t *row, FILE *out)
 
 static void print_heads(FILE *out)
 {
-    static const char *const heads[] = {"phase",        "source",   "destination", "QP",
-                                        "lane",         "messages", "wire B",      "first post us",
-                                        "last done us", "busy us",  "p50 us",      "p99 us"};
+    static const char *const heads[] = {
+        "phase",         "source",       "destination", "QP",     "lane",   "messages", "wire B",
+        "first post us", "last done us", "busy us",     "p50 us", "p99 us", "max us"};
 
     fputs("<h4>Slowest lanes</h4>\n<div class=wide><table class=sort><thead><tr>", out);
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -80,7 +80,7 @@ void k3_html_lanes(const json_t *cell, FILE *out)
     fprintf(out,
             "</tbody></table></div>\n<p class=soft>%d of %zu lanes, by the time with work in "
             "flight in one iteration; first post, last completion and busy time are means over "
-            "iterations, p50 and p99 from post to completion of a message.</p>\n",
+            "iterations, p50, p99 and max from post to completion of a message.</p>\n",
             n < SLOWEST ? (int)n : SLOWEST, n);
     k3_free(sorted);
 }

@@ -148,6 +148,7 @@ static void number_rows(const json_t *cells, FILE *out)
             k3_html_number(json_array_get(ci, 1), out);
             fputc('\t', out);
             k3_html_number(json_object_get(phase, "p99"), out);
+            fputs(json_is_true(json_object_get(phase, "p99_is_max")) ? " (max)" : "", out);
             fputc('\t', out);
             k3_html_number(json_object_get(phase, "slowest_rank"), out);
             fputc('\n', out);

@@ -1,7 +1,9 @@
 /* Every iteration of each cell, the median and its interval. */
 #include <math.h>
+#include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/fields.h"
 #include "bench/report/html_internal.h"
 
 /* Dots of the whole picture, and the least for a cell. */
@@ -68,6 +70,15 @@ static void draw_interval(const k3_axis_t *a, const json_t *cell, double y, FILE
     }
 }
 
+/* A percentile of so few iterations that it is their largest. */
+static bool is_the_largest(const json_t *phase, const char *name)
+{
+    long long n = k3_get_int(phase, "n");
+
+    return (strcmp(name, "p95") == 0 && n > 0 && n < 20) ||
+           (strcmp(name, "p99") == 0 && n > 0 && n < 100);
+}
+
 static void number_row(const json_t *cell, FILE *out)
 {
     static const char *const names[] = {"n", "min", "median", NULL, "p95", "p99", "max"};
@@ -79,6 +90,7 @@ static void number_row(const json_t *cell, FILE *out)
         fputc('\t', out);
         if (names[i] != NULL) {
             k3_html_number(json_object_get(phase, names[i]), out);
+            fputs(is_the_largest(phase, names[i]) ? " (max)" : "", out);
             continue;
         }
         k3_html_number(json_array_get(json_object_get(phase, "ci95"), 0), out);

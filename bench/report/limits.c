@@ -8,6 +8,9 @@
 /* A time this much below the limit is no rounding of either. */
 static const double slack = 0.02;
 
+/* Below it a share of the limit is not told. */
+static const double least_share = 0.01;
+
 static double median_of(const json_t *cell, const char *name)
 {
     const json_t *phases = json_object_get(cell, "phases");
@@ -68,10 +71,31 @@ const json_t *k3_limits_of(const json_t *cell, const char *phase)
     return NULL;
 }
 
+/* A phase that is told: one far from its limit is held back by what the limit knows nothing of. */
+static bool is_told(const json_t *phase)
+{
+    return json_is_true(json_object_get(phase, "above_limit")) ||
+           json_number_value(json_object_get(phase, "efficiency")) >= least_share;
+}
+
+static const json_t *told(const json_t *phases, size_t index)
+{
+    const json_t *phase;
+    size_t        i;
+
+    json_array_foreach(phases, i, phase)
+    {
+        if (is_told(phase) && index-- == 0) {
+            return phase;
+        }
+    }
+    return NULL;
+}
+
 bool k3_limits_text(const json_t *cell, size_t index, char *text, size_t size)
 {
     const json_t *limits = json_object_get(cell, "limits");
-    const json_t *p = json_array_get(json_object_get(limits, "phases"), index);
+    const json_t *p = told(json_object_get(limits, "phases"), index);
     const char   *machine = json_string_value(json_object_get(limits, "machine"));
     const char   *name = json_string_value(json_object_get(p, "name"));
     const char   *by = json_string_value(json_object_get(p, "limited_by"));

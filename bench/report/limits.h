@@ -15,7 +15,8 @@ void k3_record_limits(json_t *cell, const k3_machine_file_t *machine,
 /* The limit of a phase by its name: an element of `limits.phases`; NULL: it has none. */
 const json_t *k3_limits_of(const json_t *cell, const char *phase);
 
-/* One line for each phase with a limit: "dispatch 41 % of h200's NIC wire limit (60.6 us)". False: no more. */
+/* One line for each phase that reaches 1 % of its limit: "dispatch at 41 % of the limit of h200 (60.6 us, NIC wire)".
+ * False: no more. */
 bool k3_limits_text(const json_t *cell, size_t index, char *text, size_t size);
 
 #endif

@@ -7,8 +7,10 @@
 #include "bench/plan/phase.h"
 #include "bench/report/cellview.h"
 #include "bench/report/doubts.h"
+#include "bench/report/fastest.h"
 #include "bench/report/fields.h"
 #include "bench/report/limits.h"
+#include "bench/report/plain.h"
 
 /* How much is written: cells of a record, folded parts or not. */
 typedef struct extent {
@@ -28,20 +30,30 @@ static void put_text(const char *text, FILE *out)
     }
 }
 
-static void put_name(const json_t *cell, FILE *out)
+static void put_backend(const json_t *cell, FILE *out)
 {
     char backend[96];
 
     put_text(k3_cell_backend(cell, backend, sizeof(backend)), out);
 }
 
-/* `decimals` < 0: as the record has it. */
+/* Where no line of a table says which cell of the backend is meant. */
+static void put_name(const json_t *cells, const json_t *cell, FILE *out)
+{
+    char name[96];
+
+    put_text(k3_cell_name(cells, cell, name, sizeof(name)), out);
+}
+
+/* `decimals` < 0: four digits. */
 static void put_number(const json_t *value, int decimals, FILE *out)
 {
+    char text[K3_PLAIN];
+
     if (json_is_number(value) && decimals >= 0) {
         fprintf(out, "%.*f ", decimals, json_number_value(value));
     } else if (json_is_number(value)) {
-        fprintf(out, "%.9g ", json_number_value(value));
+        fprintf(out, "%s ", k3_plain(json_number_value(value), 4, text));
     }
 }
 
@@ -85,14 +97,28 @@ static void put_layout(const json_t *layout, FILE *out)
     }
 }
 
+/* Rows, results, runner. */
+static void put_formats(const json_t *cell, FILE *out)
+{
+    const json_t *choices = json_object_get(cell, "choices");
+
+    fputs(" ", out);
+    put_text(k3_get_text(choices, "dispatch_dtype"), out);
+    fputs(" | ", out);
+    put_text(k3_get_text(choices, "combine_dtype"), out);
+    fputs(" | ", out);
+    put_text(k3_get_text(json_object_get(choices, "recipe"), "runner"), out);
+    fputs(" |", out);
+}
+
 static void put_cell(const json_t *cells, const json_t *cell, FILE *out)
 {
     const json_t *asked = json_object_get(json_object_get(cell, "tokens"), "asked");
     const json_t *ratio = json_object_get(json_object_get(cell, "work"), "dispatch_ratio");
-    const char   *mark = k3_cell_is_fastest(cells, cell) ? "**" : "";
+    const char   *mark = k3_is_fastest(cells, cell) ? "**" : "";
 
     fprintf(out, "| %s", mark);
-    put_name(cell, out);
+    put_backend(cell, out);
     fprintf(out, "%s | ", mark);
     put_text(k3_get_text(json_object_get(cell, "model"), "name"), out);
     fputs(" | ", out);
@@ -109,6 +135,7 @@ static void put_cell(const json_t *cells, const json_t *cell, FILE *out)
     put_time(cell, "combine", out);
     put_time(cell, k3_cell_headline(cell), out);
     put_interval(cell, out);
+    put_formats(cell, out);
     fputs(" ", out);
     put_text(k3_get_text(cell, "status"), out);
     fputs(" | ", out);
@@ -118,11 +145,34 @@ static void put_cell(const json_t *cells, const json_t *cell, FILE *out)
 
 /* --- what stands out -------------------------------------------------------------------------- */
 
-static void put_status(const json_t *cell, FILE *out)
+/* Why a cell that is apart is not bold, or what else than its backend may have made it so. */
+static void put_fastest(const json_t *cells, const json_t *cell, FILE *out)
+{
+    k3_fastest_t f;
+    char         text[240], label[96];
+    bool         doubted, differs;
+
+    k3_fastest(cells, cell, &f);
+    doubted = k3_fastest_doubt(&f, text, sizeof(text));
+    differs = !doubted && k3_fastest_differs(cell, &f, text, sizeof(text));
+    if (doubted || differs) {
+        fputs("- ", out);
+        put_text(k3_cell_label(cell, label, sizeof(label)), out);
+        fputs(
+            doubted
+                ? " is the fastest by its time, but the machine changed its speed in this launch: "
+                : " is the fastest, but it and the next differ in more than the backend: ",
+            out);
+        put_text(text, out);
+        fputs("\n", out);
+    }
+}
+
+static void put_status(const json_t *cells, const json_t *cell, FILE *out)
 {
     if (strcmp(k3_get_text(cell, "status"), "ok") != 0) {
         fputs("- ", out);
-        put_name(cell, out);
+        put_name(cells, cell, out);
         fputs(" ", out);
         put_text(k3_get_text(cell, "status"), out);
         fputs(": ", out);
@@ -132,13 +182,13 @@ static void put_status(const json_t *cell, FILE *out)
 }
 
 /* Who holds the cell back, with the evidence. */
-static void put_pattern(const json_t *cell, FILE *out)
+static void put_pattern(const json_t *cells, const json_t *cell, FILE *out)
 {
     const json_t *pattern = json_object_get(cell, "pattern");
 
     if (json_is_object(pattern) && strcmp(k3_get_text(pattern, "name"), "none") != 0) {
         fputs("- ", out);
-        put_name(cell, out);
+        put_name(cells, cell, out);
         fputs(" ", out);
         put_text(k3_get_text(pattern, "text"), out);
         fputs("\n", out);
@@ -146,7 +196,7 @@ static void put_pattern(const json_t *cell, FILE *out)
 }
 
 /* How near each phase comes to what the machine allows. */
-static void put_limits(const json_t *cell, FILE *out)
+static void put_limits(const json_t *cells, const json_t *cell, FILE *out)
 {
     char   text[256];
     size_t i;
@@ -154,7 +204,7 @@ static void put_limits(const json_t *cell, FILE *out)
     for (i = 0; k3_limits_text(cell, i, text, sizeof(text)); i++) {
         fputs(i == 0 ? "- " : "; ", out);
         if (i == 0) {
-            put_name(cell, out);
+            put_name(cells, cell, out);
             fputs(": ", out);
         }
         put_text(text, out);
@@ -162,7 +212,7 @@ static void put_limits(const json_t *cell, FILE *out)
     fputs(i > 0 ? "\n" : "", out);
 }
 
-static void put_doubts(const json_t *cell, FILE *out)
+static void put_doubts(const json_t *cells, const json_t *cell, FILE *out)
 {
     k3_doubts_t doubts;
 
@@ -170,7 +220,7 @@ static void put_doubts(const json_t *cell, FILE *out)
     for (size_t i = 0; i < doubts.count; i++) {
         fputs(i == 0 ? "- " : "; ", out);
         if (i == 0) {
-            put_name(cell, out);
+            put_name(cells, cell, out);
             fputs(": ", out);
         }
         put_text(doubts.text[i], out);
@@ -194,12 +244,13 @@ static void unfold(FILE *out)
 static void put_limit(const json_t *limit, FILE *out)
 {
     const json_t *efficiency = json_object_get(limit, "efficiency");
+    char          text[K3_PLAIN];
 
     fputs("| ", out);
     put_number(json_object_get(limit, "limit_us"), -1, out);
     fputs("| ", out);
     if (json_is_number(efficiency)) {
-        fprintf(out, "%.0f ", 100.0 * json_number_value(efficiency));
+        fprintf(out, "%s ", k3_plain(100.0 * json_number_value(efficiency), 2, text));
     }
     fputs("| ", out);
     put_text(k3_get_text(limit, "limited_by"), out);
@@ -234,6 +285,7 @@ static void put_phases(const json_t *cells, size_t most, FILE *out)
             put_number(json_array_get(ci, 1), -1, out);
             fputs("| ", out);
             put_number(json_object_get(phase, "p99"), -1, out);
+            fputs(json_is_true(json_object_get(phase, "p99_is_max")) ? "(max) " : "", out);
             fputs("| ", out);
             put_number(json_object_get(phase, "slowest_rank"), 0, out);
             put_limit(k3_limits_of(cell, k3_phase_names[p]), out);
@@ -250,7 +302,7 @@ static void put_lanes(const json_t *cells, size_t most, FILE *out)
     fold("Slowest queue pair of each cell", out);
     fputs(
         "| cell | phase | source | destination | QP | lane | busy us | messages | p50 us | p99 us "
-        "|\n|---|---|---:|---:|---:|---|---:|---:|---:|---:|\n",
+        "| max us |\n|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|\n",
         out);
     for (size_t i = 0; i < json_array_size(cells) && i < most; i++) {
         const json_t *cell = json_array_get(cells, i), *worst;
@@ -268,11 +320,14 @@ static void put_lanes(const json_t *cells, size_t most, FILE *out)
         fprintf(out, " | %lld | %lld | %lld | ", k3_field_int(worst, l.src),
                 k3_field_int(worst, l.dst), k3_field_int(worst, l.qp));
         put_text(k3_field_text(worst, l.lane), out);
-        fprintf(out, " | %.9g | %lld | ", k3_field_number(worst, l.busy_us),
-                k3_field_int(worst, l.messages));
+        fputs(" | ", out);
+        put_number(k3_field(worst, l.busy_us), -1, out);
+        fprintf(out, "| %lld | ", k3_field_int(worst, l.messages));
         put_number(k3_field(worst, l.p50_us), -1, out);
         fputs("| ", out);
         put_number(k3_field(worst, l.p99_us), -1, out);
+        fputs("| ", out);
+        put_number(k3_field(worst, l.max_us), -1, out);
         fputs("|\n", out);
     }
     unfold(out);
@@ -307,11 +362,23 @@ static void put_origin(const json_t *document, FILE *out)
 
 /* --- a record --------------------------------------------------------------------------------- */
 
+/* What the tables mean is said once, above the first. */
+static void put_meaning(FILE *out)
+{
+    fputs("Times in us: median over iterations of the slowest rank. Total: the region, or the "
+          "component that was asked for. Bold: the fastest of its work in this launch, its "
+          "interval below all others' on a machine that kept its speed.\n\n",
+          out);
+}
+
 static void put_head(const json_t *document, FILE *out)
 {
     const json_t *run = json_object_get(document, "run");
+    char          name[K3_RECORD_NAME], busy[160];
 
-    fputs("### run ", out);
+    fputs("### ", out);
+    put_text(k3_record_name(document, name, sizeof(name)), out);
+    fputs(name[0] != '\0' ? ": run " : "run ", out);
     put_text(k3_get_text(run, "id"), out);
     fputs("\n\nk3bench ", out);
     put_text(k3_get_text(run, "version"), out);
@@ -319,12 +386,12 @@ static void put_head(const json_t *document, FILE *out)
     put_text(k3_get_text(run, "git_sha"), out);
     fprintf(out, "), %lld ranks, started ", k3_get_int(json_object_get(run, "launch"), "ranks"));
     put_text(k3_get_text(run, "started_utc"), out);
-    fputs(". Times in us: median over iterations of the slowest rank. Total: the region, or the "
-          "component that was asked for. Bold: the fastest of its work, its interval below all "
-          "others'.\n\n",
-          out);
+    fputs(".\n\n", out);
     if (json_is_true(json_object_get(json_object_get(document, "topology"), "oversubscribed"))) {
         fputs("**More ranks than cores: the times show order, not speed.**\n\n", out);
+    }
+    if (k3_busy_doubt(document, busy, sizeof(busy))) {
+        fprintf(out, "**%s**\n\n", busy);
     }
 }
 
@@ -335,8 +402,8 @@ static void put_record(const json_t *document, extent_t extent, FILE *out)
 
     put_head(document, out);
     fputs("| backend | model | tp/dp/ep | rows a rank | dispatch ratio | dispatch | experts | "
-          "combine | total | 95 % interval | status | check |\n"
-          "|---|---|---|---:|---:|---:|---:|---:|---:|---|---|---|\n",
+          "combine | total | 95 % interval | rows | results | runner | status | check |\n"
+          "|---|---|---|---:|---:|---:|---:|---:|---:|---|---|---|---|---|---|\n",
           out);
     for (size_t i = 0; i < most; i++) {
         put_cell(cells, json_array_get(cells, i), out);
@@ -346,10 +413,13 @@ static void put_record(const json_t *document, extent_t extent, FILE *out)
         fprintf(out, "%zu more cells are left out: a comment has no room for them.\n\n", n - most);
     }
     for (size_t i = 0; i < most; i++) {
-        put_status(json_array_get(cells, i), out);
-        put_pattern(json_array_get(cells, i), out);
-        put_limits(json_array_get(cells, i), out);
-        put_doubts(json_array_get(cells, i), out);
+        const json_t *cell = json_array_get(cells, i);
+
+        put_fastest(cells, cell, out);
+        put_status(cells, cell, out);
+        put_pattern(cells, cell, out);
+        put_limits(cells, cell, out);
+        put_doubts(cells, cell, out);
     }
     if (extent.folded) {
         put_phases(cells, most, out);
@@ -367,6 +437,7 @@ static char *text_of(json_t *const *documents, size_t count, size_t records, ext
     if (memory == NULL) {
         return NULL;
     }
+    put_meaning(memory);
     for (size_t d = 0; d < records; d++) {
         fputs(d > 0 ? "\n" : "", memory);
         put_record(documents[d], extent, memory);

@@ -116,7 +116,11 @@ k3_status_t k3_output_print(const k3_output_t *o, k3_output_format_t format, boo
         return K3_OK;
     default:
         for (size_t d = 0; d < o->count; d++) {
+            if (o->count > 1) {
+                k3_table_head(o->documents[d], stdout);
+            }
             k3_table_print(o->documents[d], stdout, colour);
+            fputs(d + 1 < o->count ? "\n" : "", stdout);
         }
         return K3_OK;
     }

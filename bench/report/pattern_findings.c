@@ -49,7 +49,7 @@ k3_finding_t k3_pattern_finding(const k3_pattern_view_t *v, const char *name, do
                           .node = -1,
                           .lane = {-1, -1, -1},
                           .excess_us = excess,
-                          .share = excess / v->phase_us};
+                          .share = fmin(excess / v->phase_us, 1.0)};
 }
 
 bool k3_pattern_is_lane(const k3_pattern_view_t *v, const json_t *row, const char *kind)

@@ -27,8 +27,8 @@ typedef struct k3_pattern_view {
     k3_waits_t    waits;
     const int    *nodes; /* of each rank; NULL: not known */
     const char   *phase;
-    double        phase_us;
-    double        share; /* of the phase, for lateness */
+    double        phase_us; /* its mean, as waits are means */
+    double        share;    /* of the phase, for lateness */
     int           ranks;
     double       *wait;    /* [dst][src] mean us; NaN: unknown */
     double       *scratch; /* [ranks] */

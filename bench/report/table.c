@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "bench/report/cellview.h"
+#include "bench/report/doubts.h"
+#include "bench/report/fastest.h"
 #include "bench/report/fields.h"
 #include "bench/report/table_columns.h"
 #include "bench/report/table_notes.h"
@@ -199,6 +201,26 @@ static void print_cell(const k3_columns_t *columns, const json_t *cell, bool fas
     fputs(colour && (bad || fastest) ? "\033[0m\n" : "\n", out);
 }
 
+/* Why a cell that is apart has no star, or what else than its backend may have earned it. */
+static void print_fastest(const json_t *cells, FILE *out)
+{
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        const json_t *cell = json_array_get(cells, i);
+        k3_fastest_t  f;
+        char          text[240], label[96];
+
+        k3_fastest(cells, cell, &f);
+        k3_cell_label(cell, label, sizeof(label));
+        if (k3_fastest_doubt(&f, text, sizeof(text))) {
+            fprintf(out, "no star for %s: the machine changed its speed in this launch:\n  %s\n",
+                    label, text);
+        } else if (k3_fastest_differs(cell, &f, text, sizeof(text))) {
+            fprintf(out, "* %s: it and the next differ in more than the backend:\n  %s\n", label,
+                    text);
+        }
+    }
+}
+
 static void print_refused(const json_t *cells, FILE *out)
 {
     for (size_t i = 0; i < json_array_size(cells); i++) {
@@ -238,7 +260,7 @@ static bool print_measured(const json_t *cells, FILE *out, bool colour)
         const json_t *cell = json_array_get(cells, i);
 
         if (k3_cell_measured(cell)) {
-            print_cell(&columns, cell, k3_cell_is_fastest(cells, cell), colour, out);
+            print_cell(&columns, cell, k3_is_fastest(cells, cell), colour, out);
         }
     }
     return any;
@@ -247,23 +269,40 @@ static bool print_measured(const json_t *cells, FILE *out, bool colour)
 void k3_table_print(const json_t *document, FILE *out, bool colour)
 {
     const json_t *cells = json_object_get(document, "cells");
+    char          text[160];
 
     if (print_measured(cells, out, colour)) {
         fprintf(out, "times: median over iterations of the slowest rank; +-%%: half width of its "
                      "95 %% interval\n"
                      "layout F: fast path, -: fallback; wire: of the dispatch, all ranks; *: the "
                      "fastest, its "
-                     "interval below all others'\n\n");
+                     "interval below all others'\n");
+        print_fastest(cells, out);
+        fputc('\n', out);
     }
     for (size_t i = 0; i < json_array_size(cells); i++) {
         if (k3_cell_measured(json_array_get(cells, i))) {
-            k3_table_notes(json_array_get(cells, i), out);
+            k3_table_notes(cells, json_array_get(cells, i), out);
         }
     }
     print_refused(cells, out);
     if (json_is_true(json_object_get(json_object_get(document, "topology"), "oversubscribed"))) {
         fprintf(out, "oversubscribed: more ranks than cores; the times show order, not speed\n");
     }
+    if (k3_busy_doubt(document, text, sizeof(text))) {
+        fprintf(out, "%s\n", text);
+    }
+}
+
+void k3_table_head(const json_t *document, FILE *out)
+{
+    const json_t *run = json_object_get(document, "run");
+    char          name[K3_RECORD_NAME];
+
+    k3_record_name(document, name, sizeof(name));
+    fprintf(out, "== %s%srun %s, %lld ranks, started %s\n", name, name[0] != '\0' ? ": " : "",
+            k3_get_text(run, "id"), k3_get_int(json_object_get(run, "launch"), "ranks"),
+            k3_get_text(run, "started_utc"));
 }
 
 /* --- planned cells --------------------------------------------------------------------------- */

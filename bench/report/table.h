@@ -9,6 +9,9 @@
 /* Measured cells. `colour`: mark the fastest of its group and failures. */
 void k3_table_print(const json_t *document, FILE *out, bool colour);
 
+/* Which launch of several the table below is of. */
+void k3_table_head(const json_t *document, FILE *out);
+
 /* Planned cells. */
 void k3_table_plan(const json_t *cells, FILE *out);
 

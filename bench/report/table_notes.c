@@ -6,8 +6,10 @@
 
 #include "bench/report/cellview.h"
 #include "bench/report/doubts.h"
+#include "bench/report/fastest.h"
 #include "bench/report/fields.h"
 #include "bench/report/limits.h"
+#include "bench/report/plain.h"
 #include "bench/report/table_columns.h"
 #include "harness/base/text.h"
 
@@ -21,12 +23,14 @@ enum { NOTE_INDENT = 17, NOTE = K3_TABLE_LINE - NOTE_INDENT };
 
 static notes_t start_notes(const char *name, FILE *out)
 {
-    int at = fprintf(out, "  %-14s ", name);
+    int width = NOTE_INDENT - 3;
 
-    if (at > NOTE_INDENT) { /* a longer name has a line of its own */
-        at = fprintf(out, "\n%*s", NOTE_INDENT, "") - 1;
+    if ((int)strlen(name) > width) { /* a longer name has a line of its own */
+        fprintf(out, "  %s\n%*s", name, NOTE_INDENT, "");
+    } else {
+        fprintf(out, "  %-*s ", width, name);
     }
-    return (notes_t){out, at};
+    return (notes_t){out, NOTE_INDENT};
 }
 
 __attribute__((format(printf, 2, 3))) static void note(notes_t *n, const char *format, ...)
@@ -56,7 +60,8 @@ static void note_one_message(notes_t *n, const json_t *cell, const k3_lanes_t *l
     double        most = json_number_value(k3_field(lane, lanes->max_us));
 
     if (all > 0 && most > all / 2) {
-        note(n, "%.0f %% of its busy time one message", 100 * fmin(most / all, 1));
+        note(n, "the longest alone is %.0f %% of its busy time in all iterations",
+             100 * fmin(most / all, 1));
     }
 }
 
@@ -74,11 +79,23 @@ static void note_outlier(notes_t *n, const json_t *cell)
     }
 }
 
+/* The mean of a lane's work can be told from its messages only with the longest of them. */
+static void note_messages(notes_t *n, const k3_lanes_t *lanes, const json_t *lane)
+{
+    char p50[K3_PLAIN], p99[K3_PLAIN], most[K3_PLAIN];
+
+    if (json_is_number(k3_field(lane, lanes->p99_us))) {
+        note(n, "a message p50 %s p99 %s max %s us",
+             k3_plain(k3_field_number(lane, lanes->p50_us), 3, p50),
+             k3_plain(k3_field_number(lane, lanes->p99_us), 3, p99),
+             k3_plain(k3_field_number(lane, lanes->max_us), 3, most));
+    }
+}
+
 static void note_slowest(notes_t *n, const json_t *cell)
 {
     const json_t *worst;
     k3_lanes_t    lanes;
-    char          spread[64] = "";
 
     k3_lanes_of(cell, &lanes);
     worst = k3_lanes_slowest(&lanes);
@@ -87,26 +104,60 @@ static void note_slowest(notes_t *n, const json_t *cell)
     if (worst == NULL) {
         return;
     }
-    if (json_is_number(k3_field(worst, lanes.p99_us))) {
-        snprintf(spread, sizeof(spread), ", p50 %.2f p99 %.2f us",
-                 k3_field_number(worst, lanes.p50_us), k3_field_number(worst, lanes.p99_us));
-    }
-    note(n, "slowest QP: %s %lld->%lld QP %lld (%s), mean busy %.1f us with %lld messages%s",
+    note(n, "slowest QP: %s %lld->%lld QP %lld (%s), mean busy %.1f us with %lld message%s",
          k3_field_text(worst, lanes.phase), k3_field_int(worst, lanes.src),
          k3_field_int(worst, lanes.dst), k3_field_int(worst, lanes.qp),
          k3_field_text(worst, lanes.lane), k3_field_number(worst, lanes.busy_us),
-         k3_field_int(worst, lanes.messages), spread);
+         k3_field_int(worst, lanes.messages), k3_field_int(worst, lanes.messages) == 1 ? "" : "s");
+    note_messages(n, &lanes, worst);
     note_one_message(n, cell, &lanes, worst);
+}
+
+/* How many queue pair numbers carry rows; 0: the record does not have all lanes. */
+static long long qps_with_rows(const json_t *cell)
+{
+    static const long long most = 4096;
+    const json_t          *qps = json_object_get(cell, "qps"), *row;
+    bool                   seen[4096] = {false};
+    k3_lanes_t             lanes;
+    long long              count = 0;
+    size_t                 i;
+
+    k3_lanes_of(cell, &lanes);
+    if (k3_get_int(qps, "lanes_kept") != k3_get_int(qps, "lanes_total")) {
+        return 0;
+    }
+    json_array_foreach(lanes.rows, i, row)
+    {
+        long long qp = k3_field_int(row, lanes.qp);
+
+        if (qp >= 0 && qp < most && !seen[qp] && k3_field_int(row, lanes.bytes_payload) > 0) {
+            seen[qp] = true;
+            count++;
+        }
+    }
+    return count;
+}
+
+static void note_qps(notes_t *n, const json_t *cell, long long qps)
+{
+    long long used = qps_with_rows(cell);
+
+    if (used > 0 && used < qps) {
+        note(n, "QPs %lld, %lld carry rows", qps, used);
+    } else {
+        note(n, "QPs %lld", qps);
+    }
 }
 
 /* What may differ between the lines of a table without a column of its own. */
 static void note_choices(notes_t *n, const json_t *cell)
 {
     const json_t *choices = json_object_get(cell, "choices");
+    char          formats[96];
 
-    note(n, "%s: rows %s, results %s, runner %s", k3_get_text(cell, "component"),
-         k3_get_text(choices, "dispatch_dtype"), k3_get_text(choices, "combine_dtype"),
-         k3_get_text(json_object_get(choices, "recipe"), "runner"));
+    note(n, "%s: %s", k3_get_text(cell, "component"),
+         k3_cell_formats(cell, formats, sizeof(formats)));
     if (k3_get_int(json_object_get(cell, "layout"), "cp") > 1) {
         note(n, "cp %lld", k3_get_int(json_object_get(cell, "layout"), "cp"));
     }
@@ -118,7 +169,7 @@ static void note_choices(notes_t *n, const json_t *cell)
     }
     note(n, "routing %.60s", k3_get_text(choices, "routing"));
     note(n, "path rule %s", k3_get_text(json_object_get(cell, "path"), "rule"));
-    note(n, "QPs %lld", k3_get_int(choices, "qps_per_peer"));
+    note_qps(n, cell, k3_get_int(choices, "qps_per_peer"));
 }
 
 /* Without a dispatch there is none of the ranks, without rows none at all. */
@@ -225,10 +276,10 @@ static void note_limits(notes_t *n, const json_t *cell)
     }
 }
 
-void k3_table_notes(const json_t *cell, FILE *out)
+void k3_table_notes(const json_t *cells, const json_t *cell, FILE *out)
 {
-    char    backend[32];
-    notes_t n = start_notes(k3_cell_backend(cell, backend, sizeof(backend)), out);
+    char    name[96];
+    notes_t n = start_notes(k3_cell_name(cells, cell, name, sizeof(name)), out);
 
     note_slowest(&n, cell);
     note_outlier(&n, cell);

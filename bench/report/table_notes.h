@@ -7,6 +7,6 @@
 
 /* Slowest lane, pattern, choices, imbalance, links, transport, limits, doubts; below the cell's name, on as many lines as
  * they need. */
-void k3_table_notes(const json_t *cell, FILE *out);
+void k3_table_notes(const json_t *cells, const json_t *cell, FILE *out);
 
 #endif

@@ -93,6 +93,17 @@ bool k3_sys_number(const char *root, const char *path, int64_t *value)
     return end != text;
 }
 
+bool k3_sys_load(const char *root, double *load)
+{
+    char text[K3_SYS_LINE], *end;
+
+    if (!k3_sys_line(root, "/proc/loadavg", text)) {
+        return false;
+    }
+    *load = strtod(text, &end);
+    return end != text;
+}
+
 bool k3_sys_exists(const char *root, const char *path)
 {
     char full[2 * K3_SYS_PATH];

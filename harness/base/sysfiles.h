@@ -22,6 +22,10 @@ bool k3_sys_chosen(const char *root, const char *path, char text[K3_SYS_LINE]);
 /* A whole number at the beginning of the first line. */
 bool k3_sys_number(const char *root, const char *path, int64_t *value);
 
+/* Programs that ran or waited for a core, mean of the last minute. Above this share of the cores others compute. */
+#define K3_SYS_BUSY_SHARE 0.25
+bool k3_sys_load(const char *root, double *load);
+
 bool k3_sys_exists(const char *root, const char *path);
 
 /* Names in a folder, sorted, without those that begin with a dot; at most K3_SYS_NAMES_MAX. */

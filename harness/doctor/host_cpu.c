@@ -156,17 +156,16 @@ static void look_at_clock_source(const k3_host_facts_t *f, k3_findings_t *out)
 
 static void look_at_load(const k3_host_facts_t *f, k3_findings_t *out)
 {
-    char          text[K3_SYS_LINE];
     unsigned      online = count_of(f->root, CPU_FOLDER "/online");
     double        load;
     k3_finding_t *line;
 
-    if (!k3_sys_line(f->root, "/proc/loadavg", text) || sscanf(text, "%lf", &load) != 1) {
+    if (!k3_sys_load(f->root, &load)) {
         return;
     }
     line = k3_find(out, "cpu", "load", "%.2f on %u cores", load, online);
     line->varies = true;
-    if (load > 0.25 * online) {
+    if (load > K3_SYS_BUSY_SHARE * online) {
         k3_advise(line, K3_LEVEL_WARN,
                   "other processes were busy in the last minute: wait, or see who (top)");
     }

@@ -7,7 +7,8 @@ static const double slack_least = 50e3, slack_most = 1e6; /* ns */
 
 double k3_clock_source_at(const k3_clock_source_t *source, uint64_t ticks)
 {
-    return (double)k3_clock_scaled_ns(source->scale, ticks - source->origin);
+    /* Not in whole nanoseconds: the span of one rank is no shorter than its own time. */
+    return (double)(ticks - source->origin) * source->scale->ns_per_tick;
 }
 
 double k3_clock_source_now(const k3_clock_source_t *source)

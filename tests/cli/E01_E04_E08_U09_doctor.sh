@@ -35,7 +35,7 @@ expect d.json '.pairs[] | select(.class == "network") | .measured == false'
 expect d.json '.pairs[] | select(.measured) | .overtaken_used == 0 and .order_rounds > 0'
 expect_no_text d.json abcdef
 check "machine file" test -s results/local/machine.ini
-expect_text results/local/machine.ini '^weights_gbps = [0-9.]+ \| measured: ' '^scaleup_gbps = ' '^message_us = '
+expect_text results/local/machine.ini '^weights_gbps = [0-9.]+ \| measured: ' '^scaleup_gbps = ' '^message_us = ' '^calibration_load = [0-9.]+ '
 expect_no_file results/local/machine.ini.tmp
 
 # Again over the old file, and with ranks that outnumber the cores (E08).

@@ -32,6 +32,7 @@ launch 4 run "${cell[@]}" --tokens 2,4,8 --out three.json
 expect_rc 0
 expect_good three.json 3
 expect_text out 'record: three.json'
+expect three.json '.fingerprint.volatile.load_at_start >= 0'
 check "one record" [ "$(find . -name '*three*' | wc -l)" = 1 ]
 launch_failing 4 run "${cell[@]}" --tokens 2,4,8 --out three.json
 expect_refused 3 'three.json' 'exists'

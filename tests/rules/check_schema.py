@@ -57,11 +57,13 @@ def beyond_schema(document):
             if phase["ci95"] and not phase["ci95"][0] <= phase["median"] <= phase["ci95"][1]:
                 yield "%s: the median is outside its interval" % name
             span = phase.get("span")
-            # Each rank's own time lies inside, up to what the clocks may be off.
-            error = 2 * ((cell["sync"]["clock"] or {}).get("error_us", 0)) if span else 0
+            # Each rank's own time lies inside, up to what the clocks may be off and their rates differ.
+            clock = (cell["sync"]["clock"] or {}) if span else {}
+            error = 2 * clock.get("error_us", 0)
+            rounding = 1e-6 * (1 + clock.get("drift_ppm", 0))
             if span and phase["n"] != span["n"]:
                 yield "%s/span: n is %d" % (name, span["n"])
-            if span and span["median"] + error < phase["median"] * (1 - 1e-6):
+            if span and span["median"] + error < phase["median"] * (1 - rounding):
                 yield "%s/span: shorter than the time of a rank" % name
             if span and error > 0.1 * span["median"]:
                 yield "%s/span: not withheld" % name

@@ -36,6 +36,19 @@ static void test_lines_fields_and_choices(void **state)
     assert_true(k3_sys_exists(tree, "/a") && !k3_sys_exists(tree, "/b"));
 }
 
+static void test_load(void **state)
+{
+    double load = -1.0;
+
+    (void)state;
+    assert_false(k3_sys_load(tree, &load));
+    put("/proc/loadavg", "7.95 8.1 2.0 3/456 789\n");
+    assert_true(k3_sys_load(tree, &load));
+    assert_true(load == 7.95);
+    put("/proc/loadavg", "none\n");
+    assert_false(k3_sys_load(tree, &load));
+}
+
 static void test_id_lists(void **state)
 {
     (void)state;
@@ -112,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_lines_fields_and_choices, tree_begin, tree_end),
+        cmocka_unit_test_setup_teardown(test_load, tree_begin, tree_end),
         cmocka_unit_test(test_id_lists),
         cmocka_unit_test_setup_teardown(test_quota_of_a_group_above_binds, tree_begin, tree_end),
         cmocka_unit_test_setup_teardown(test_groups_of_version_one, tree_begin, tree_end),

@@ -324,15 +324,34 @@ static void test_counters_of_thirty_days(void **state)
     assert_true(k3_hist_percentile(&hist, 0.5) < 2000.0);
 }
 
+/* What lies between two readings is not rounded: a span of one rank is as long as the rank's own time. */
+static void test_times_between_nanoseconds(void **state)
+{
+    k3_clock_scale_t  scale = k3_clock_scale(1000, 427);
+    k3_clock_source_t source = {.scale = &scale, .origin = 1000};
+
+    (void)state;
+    assert_float_equal(k3_clock_source_at(&source, 1007) - k3_clock_source_at(&source, 1002),
+                       5 * 0.427, 1e-9);
+    assert_float_equal(k3_clock_source_at(&source, 1000), 0.0, 0.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drift),          cmocka_unit_test(test_asymmetry),
-        cmocka_unit_test(test_short_baseline), cmocka_unit_test(test_busy_machine),
-        cmocka_unit_test(test_step),           cmocka_unit_test(test_wrap_around),
-        cmocka_unit_test(test_thirty_days),    cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_tree),           cmocka_unit_test(test_start),
-        cmocka_unit_test(test_slack),          cmocka_unit_test(test_counters_of_thirty_days),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_asymmetry),
+        cmocka_unit_test(test_short_baseline),
+        cmocka_unit_test(test_busy_machine),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_wrap_around),
+        cmocka_unit_test(test_thirty_days),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_start),
+        cmocka_unit_test(test_slack),
+        cmocka_unit_test(test_counters_of_thirty_days),
+        cmocka_unit_test(test_times_between_nanoseconds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

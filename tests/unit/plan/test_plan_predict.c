@@ -195,6 +195,21 @@ static void test_a_written_file_reads_back(void **state)
     }
 }
 
+/* A load of a quarter a core and less is none; a file that says nothing is not doubted. */
+static void test_calibrated_beside_others(void **state)
+{
+    k3_machine_file_t m = {.name = "local"};
+    char              text[300];
+
+    (void)state;
+    assert_false(k3_machine_busy(&m, text, sizeof(text)));
+    k3_machine_set(&m, K3_FIG_CALIBRATION_LOAD, 0.25, K3_FROM_MEASURED, "test");
+    assert_false(k3_machine_busy(&m, text, sizeof(text)));
+    k3_machine_set(&m, K3_FIG_CALIBRATION_LOAD, 3.975, K3_FROM_MEASURED, "test");
+    assert_true(k3_machine_busy(&m, text, sizeof(text)));
+    assert_non_null(strstr(text, "machine local was calibrated at a load of 3.9"));
+}
+
 /* --- predictions ------------------------------------------------------------------------------- */
 
 static k3_prediction_t predict(k3_cell_request_t q, const char *name)
@@ -497,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_every_machine_file_is_whole),
         cmocka_unit_test(test_bad_machine_files),
         cmocka_unit_test(test_a_written_file_reads_back),
+        cmocka_unit_test(test_calibrated_beside_others),
         cmocka_unit_test(test_wire_of_a_dispatch_by_hand),
         cmocka_unit_test(test_predictions_move_as_they_must),
         cmocka_unit_test(test_ranks_that_share_cores_by_hand),

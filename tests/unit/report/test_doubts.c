@@ -2,6 +2,7 @@
 #include "tests/unit/report/report_test.h"
 
 #include "bench/report/doubts.h"
+#include "bench/report/html.h"
 #include "bench/report/markdown.h"
 #include "bench/report/table.h"
 
@@ -63,6 +64,61 @@ static void all_of_them(void **state)
     json_decref(cell);
 }
 
+/* Plain numbers; a cost of the accounts that nobody knows is not told. */
+static void large_and_unknown(void **state)
+{
+    static const struct {
+        double low, high;
+        size_t count;
+    } costs[] = {{-11.0, 8.9, 2}, {-11.0, 9.1, 1}, {-2360.0, 824.0, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++) {
+        json_t *cell =
+            cell_with(json_null(), json_pack("{s:i, s:f}", "late", 2, "late_max_us", 4020.4),
+                      json_pack("{s:f, s:[f, f]}", "difference_pct", -1.234, "ci95_pct",
+                                costs[i].low, costs[i].high),
+                      NULL);
+        k3_doubts_t d;
+
+        k3_doubts(cell, &d);
+        assert_int_equal(d.count, costs[i].count);
+        assert_string_equal(d.text[0], "late starts: 2 of 40, by 4020 us at most");
+        if (d.count > 1) {
+            assert_string_equal(d.text[1], "accounts cost -1.23 % [-11, +8.9]");
+        }
+        json_decref(cell);
+    }
+}
+
+/* A load of more than a quarter of the cores, of the minute before: in all three. */
+static void busy_machine(void **state)
+{
+    static const char want[] = "busy machine: load 0.51 on 2 cores when the launch began";
+    json_t           *document =
+        json_pack("{s:[o], s:{s:{s:i}, s:{s:f, s:[f]}}}", "cells", doubtful_cell(), "fingerprint",
+                  "stable", "cores", 2, "volatile", "load_at_start", 0.51, "load", 0.0);
+    char *text = NULL, doubt[160];
+
+    (void)state;
+    CAPTURE(text, k3_table_print(document, out, false));
+    assert_non_null(strstr(text, want));
+    free(text);
+    CAPTURE(text, k3_report_markdown(&document, 1, out));
+    assert_non_null(strstr(text, want));
+    free(text);
+    CAPTURE(text, k3_report_html(&document, 1, 1, out));
+    assert_non_null(strstr(text, want));
+    free(text);
+    json_object_set_new(at(document, "fingerprint.volatile"), "load_at_start", json_real(0.5));
+    assert_false(k3_busy_doubt(document, doubt, sizeof(doubt)));
+    /* The load at the end is that of the ranks. */
+    json_object_del(at(document, "fingerprint.volatile"), "load_at_start");
+    json_object_set_new(at(document, "fingerprint.volatile"), "load", json_pack("[f]", 8.0));
+    assert_false(k3_busy_doubt(document, doubt, sizeof(doubt)));
+    json_decref(document);
+}
+
 static void in_table_and_markdown(void **state)
 {
     json_t *document =
@@ -84,9 +140,9 @@ static void in_table_and_markdown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(none_without_cause),
-        cmocka_unit_test(all_of_them),
-        cmocka_unit_test(in_table_and_markdown),
+        cmocka_unit_test(none_without_cause),    cmocka_unit_test(all_of_them),
+        cmocka_unit_test(in_table_and_markdown), cmocka_unit_test(large_and_unknown),
+        cmocka_unit_test(busy_machine),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,33 @@ static void test_content(void **state)
     json_decref(record);
 }
 
+/* Percentiles of so few iterations that they are the largest are marked; lanes have their longest message. */
+static void test_percentiles_that_are_the_largest(void **state)
+{
+    json_t *record = record_with("mooncake"), *cell, *phase;
+    char   *page;
+
+    (void)state;
+    cell = json_array_get(json_object_get(record, "cells"), 0);
+    phase = json_array_get(json_object_get(cell, "phases"), 1);
+    json_object_set_new(phase, "n", json_integer(19));
+    json_object_set_new(phase, "p95", json_real(12.5));
+    json_object_set_new(phase, "p99", json_real(12.5));
+    json_object_set_new(phase, "p99_is_max", json_true());
+    json_object_set_new(phase, "max", json_real(12.5));
+    page = page_of(record);
+    assert_non_null(strstr(page, "\t12.5 (max)\t12.5 (max)\t12.5\n")); /* iterations */
+    assert_non_null(strstr(page, "\t12.5 (max)\t\n"));                 /* phases */
+    assert_non_null(strstr(page, "<button>max us</button>"));
+    free(page);
+    json_object_set_new(phase, "n", json_integer(100));
+    json_object_set_new(phase, "p99_is_max", json_false());
+    page = page_of(record);
+    assert_null(strstr(page, "(max)"));
+    free(page);
+    json_decref(record);
+}
+
 static void test_nothing_measured(void **state)
 {
     json_t *record = parse_json("{\"run\": {\"id\": \"0\"}, \"cells\": []}");
@@ -133,6 +160,7 @@ int main(void)
         cmocka_unit_test(test_digits),
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_content),
+        cmocka_unit_test(test_percentiles_that_are_the_largest),
         cmocka_unit_test(test_nothing_measured),
     };
 

@@ -132,11 +132,16 @@ static void test_fits_a_comment(void **state)
 static void test_values(void **state)
 {
     json_t *doc = document("x", "ok");
-    char   *text = markdown_of(doc);
+    char   *text;
 
     (void)state;
+    json_object_set_new(json_array_get(json_object_get(doc, "cells"), 0), "choices",
+                        parse_json("{\"dispatch_dtype\": \"fp8\", \"combine_dtype\": \"bf16\", "
+                                   "\"recipe\": {\"runner\": \"marlin\"}}"));
+    text = markdown_of(doc);
     assert_non_null(strstr(text, "### run x\n"));
-    assert_non_null(strstr(text, "| x | x | 8/2/8 | 16 | 1.00 | 12.3 | | | | | ok | x |\n"));
+    assert_non_null(strstr(
+        text, "| x | x | 8/2/8 | 16 | 1.00 | 12.3 | | | | | fp8 | bf16 | marlin | ok | x |\n"));
     assert_non_null(strstr(text, "8 ranks"));
     free(text);
     json_decref(doc);
@@ -149,15 +154,62 @@ static void test_limits(void **state)
     char   *text;
 
     (void)state;
-    json_object_set_new(cell, "limits",
-                        parse_json("{\"machine\": \"m\", \"phases\": [{\"name\": \"dispatch\", "
-                                   "\"limit_us\": 6.15, \"limited_by\": \"link\", "
-                                   "\"efficiency\": 0.5}]}"));
+    json_object_set_new(
+        cell, "limits",
+        parse_json("{\"machine\": \"m\", \"phases\": [{\"name\": \"dispatch\", "
+                   "\"limit_us\": 6.15, \"limited_by\": \"link\", "
+                   "\"efficiency\": 0.5}, {\"name\": \"combine\", "
+                   "\"limit_us\": 6.15, \"limited_by\": \"link\", "
+                   "\"efficiency\": 0.0099}, {\"name\": \"region\", \"limit_us\": 2.0, "
+                   "\"limited_by\": \"link\", \"efficiency\": 0.01}]}"));
     text = markdown_of(doc);
-    assert_non_null(strstr(text, "- x: dispatch at 50 % of the limit of m (6.2 us, link)\n"));
+    assert_non_null(
+        strstr(text, "- x: dispatch at 50 % of the limit of m (6.2 us, link); region at 1 % of "
+                     "the limit of m (2.0 us, link)\n"));
+    assert_null(strstr(text, "combine at"));
     assert_non_null(strstr(text, "| 6.15 | 50 | link |\n"));
     free(text);
     json_decref(doc);
+}
+
+/* Four digits, and marked where so few iterations have no percentile of their own. */
+static void test_digits(void **state)
+{
+    json_t *doc = document("x", "ok");
+    char   *text;
+
+    (void)state;
+    json_object_set_new(
+        json_array_get(json_object_get(doc, "cells"), 0), "phases",
+        parse_json("[{\"name\": \"dispatch\", \"median\": 26084.4412, \"ci95\": [0.0200375801, "
+                   "40000.5], \"p99\": 123.456, \"p99_is_max\": true, \"slowest_rank\": 1}]"));
+    text = markdown_of(doc);
+    assert_non_null(strstr(text, "| 26084 | 0.02004 | 40000 | 123.5 (max) | 1 |"));
+    free(text);
+    json_decref(doc);
+}
+
+/* Several launches: each by the name of its file, what the tables mean once. */
+static void test_several_launches(void **state)
+{
+    json_t *docs[2] = {document("x", "ok"), document("y", "ok")};
+    char   *text = NULL;
+
+    (void)state;
+    for (int d = 0; d < 2; d++) {
+        json_object_set_new(json_object_get(docs[d], "run"), "options",
+                            json_pack("[{s:s, s:s, s:s}]", "name", "out", "value",
+                                      d == 0 ? "a/plain.np2.1f.r1.json" : "a/plain.np2.1f.r2.json",
+                                      "origin", "command line"));
+    }
+    CAPTURE(text, k3_report_markdown(docs, 2, out));
+    assert_non_null(strstr(text, "### plain.np2.1f.r1: run x\n"));
+    assert_non_null(strstr(text, "### plain.np2.1f.r2: run y\n"));
+    assert_non_null(strstr(text, "Times in us"));
+    assert_null(strstr(strstr(text, "Times in us") + 1, "Times in us"));
+    free(text);
+    json_decref(docs[0]);
+    json_decref(docs[1]);
 }
 
 /* No cell disappears: what was refused is below with its reason. */
@@ -227,6 +279,8 @@ int main(void)
         cmocka_unit_test(test_fits_a_comment),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_several_launches),
         cmocka_unit_test(test_refused_below),
         cmocka_unit_test(test_refused_has_no_zeros),
         cmocka_unit_test(test_U11_same_bytes_twice),

@@ -2,6 +2,8 @@
  * right culprit every time. */
 #include "report_test.h"
 
+#include <math.h>
+
 #include "bench/report/pattern.h"
 #include "harness/base/keyed.h"
 
@@ -104,6 +106,35 @@ static void test_late_rank(void **state)
     p.late_rank = 3;
     p.late_us = 120.0;
     expect_pattern(&p, "late rank", "rank", 3);
+}
+
+/* A few long iterations raise the mean of the waits, and of the phase: its median is no measure of them. */
+static void test_share_of_the_mean(void **state)
+{
+    static const struct {
+        double      late_us, mean_us;
+        const char *name;
+        double      share;
+    } cases[] = {{120.0, 2000.0, "none", 0.0},
+                 {2400.0, 3000.0, "late rank", 0.89},
+                 {9000.0, 300.0, "late rank", 1.0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        plant_t p = nothing;
+        json_t *cell, *found;
+
+        p.late_rank = 3;
+        p.late_us = cases[i].late_us;
+        cell = cell_with(&p, 1);
+        json_object_set_new(json_array_get(json_object_get(cell, "phases"), 0), "mean",
+                            json_real(cases[i].mean_us));
+        found = k3_pattern_of(cell, two_nodes, false);
+        assert_string_equal(text_at(found, "name"), cases[i].name);
+        assert_true(fabs(json_number_value(at(found, "share")) - cases[i].share) < 0.03);
+        json_decref(found);
+        json_decref(cell);
+    }
 }
 
 /* Ranks of a core are let in one after the other: what would be lateness elsewhere is no finding there. */
@@ -254,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_late_rank),
+        cmocka_unit_test(test_share_of_the_mean),
         cmocka_unit_test(test_late_rank_of_a_shared_core),
         cmocka_unit_test(test_slow_node),
         cmocka_unit_test(test_slow_link),

@@ -442,6 +442,77 @@ static void test_no_imbalance_below(void **state)
     json_decref(doc);
 }
 
+/* What the record has of the slowest QP: its longest message beside the percentiles, and how many carry rows. */
+static void test_slowest_lane(void **state)
+{
+    json_t *cell = cell_like(&usual), *doc, *rows;
+    char   *text;
+
+    (void)state;
+    json_object_set_new(cell, "choices", parse_json("{\"qps_per_peer\": 4}"));
+    rows =
+        parse_json("[[\"dispatch\", 0, 1, 0, \"p2p\", 1, 1, 0, 64, 64, 1, 2, 3, 0.2, 0.5, 0.5],"
+                   " [\"dispatch\", 0, 1, 2, \"p2p\", 6, 1, 0, 64, 64, 1, 2, 658.8, 0.2, 0.54, "
+                   "11178.25], [\"combine\", 0, 1, 3, \"p2p\", 0, 1, 0, 0, 4, 1, 2, 0, null, null, "
+                   "null]]");
+    json_object_set_new(cell, "qps",
+                        json_pack("{s:o, s:o, s:i, s:i}", "columns", lane_columns(), "rows", rows,
+                                  "lanes_total", 3, "lanes_kept", 3));
+    json_object_set_new(json_array_get(json_object_get(cell, "phases"), 0), "n", json_integer(17));
+    doc = document_of(json_pack("[o]", cell));
+    text = table_of(doc, false);
+    assert_non_null(strstr(text, "QP 2 (p2p), mean busy 658.8 us with 6 messages"));
+    assert_non_null(strstr(text, "a message p50 0.2 p99 0.54 max 11178 us"));
+    assert_non_null(strstr(text, "the longest alone is 100 % of its busy time in all iterations"));
+    assert_non_null(strstr(text, "QPs 4, 2 carry rows"));
+    free(text);
+    json_object_set_new(json_object_get(cell, "qps"), "lanes_total", json_integer(9));
+    text = table_of(doc, false);
+    assert_non_null(strstr(text, "QPs 4;")); /* not all lanes are there to be counted */
+    free(text);
+    json_decref(doc);
+}
+
+/* Where a backend has several cells, what is said of each says which. */
+static void test_notes_name_their_cell(void **state)
+{
+    shape_t more = usual, other = usual;
+    json_t *doc;
+    char   *text;
+
+    (void)state;
+    more.rows = 64;
+    other.backend = "nixl";
+    doc =
+        document_of(json_pack("[o, o, o]", cell_like(&usual), cell_like(&more), cell_like(&other)));
+    text = table_of(doc, false);
+    assert_non_null(strstr(text, "\n  mooncake tp8 dp8 T16\n"));
+    assert_non_null(strstr(text, "\n  mooncake tp8 dp8 T64\n"));
+    assert_non_null(strstr(text, "\n  nixl           slowest"));
+    free(text);
+    json_decref(doc);
+}
+
+static void test_head_of_a_launch(void **state)
+{
+    json_t *doc =
+        parse_json("{\"run\": {\"id\": \"ab\", \"started_utc\": \"2026-01-31T12:00:00Z\", "
+                   "\"launch\": {\"ranks\": 4}, \"options\": [{\"name\": \"out\", "
+                   "\"value\": \"x/y/plain.np4.1f.r2.json\"}]}}");
+    char *text = NULL;
+
+    (void)state;
+    CAPTURE(text, k3_table_head(doc, out));
+    assert_string_equal(text,
+                        "== plain.np4.1f.r2: run ab, 4 ranks, started 2026-01-31T12:00:00Z\n");
+    free(text);
+    json_object_set_new(json_object_get(doc, "run"), "options", json_array());
+    CAPTURE(text, k3_table_head(doc, out));
+    assert_string_equal(text, "== run ab, 4 ranks, started 2026-01-31T12:00:00Z\n");
+    free(text);
+    json_decref(doc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +529,9 @@ int main(void)
         cmocka_unit_test(test_plan_numbers),
         cmocka_unit_test(test_empty_documents),
         cmocka_unit_test(test_N09_bytes),
+        cmocka_unit_test(test_slowest_lane),
+        cmocka_unit_test(test_notes_name_their_cell),
+        cmocka_unit_test(test_head_of_a_launch),
         cmocka_unit_test(test_backend_names),
         cmocka_unit_test(test_mixed_table_fits),
         cmocka_unit_test(test_sizes_stay_exact),
