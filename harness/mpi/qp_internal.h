@@ -170,10 +170,10 @@ void        k3_accounts_destroy(k3_qps_t *qps);
 
 /* qp_memory.c. The check comes before any rank allocates: UCX would take memory until the kernel
  * kills something. */
-uint64_t    k3_block_bytes(uint64_t bytes);
+uint64_t           k3_block_bytes(uint64_t bytes);
 unsigned long long k3_shm_free(void); /* bytes; 0: unknown */
-k3_status_t k3_block_check(const k3_world_t *world, uint64_t bytes, k3_error_t *err);
-k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err);
+k3_status_t        k3_block_check(const k3_world_t *world, uint64_t bytes, k3_error_t *err);
+k3_status_t        k3_block_create(k3_qps_t *qps, k3_error_t *err);
 /* After it: the block for rows, on the device or the same. */
 k3_status_t k3_rows_create(k3_qps_t *qps, const k3_qps_config_t *config, k3_error_t *err);
 void        k3_block_destroy(k3_qps_t *qps);
