@@ -33,6 +33,15 @@ k3_status_t k3_sources_open(const k3_options_t *options, k3_sources_t *sources, 
     return err->status;
 }
 
+k3_status_t k3_sources_check(const k3_options_t *options, k3_error_t *err)
+{
+    k3_sources_t sources = {0};
+
+    open_files(options, &sources, err);
+    k3_sources_close(&sources);
+    return err->status;
+}
+
 /* Dense weights are read by every rank, and must be the same on all hosts; of the experts each rank reads a
  * share, mostly the one that it will hold, and all add up what they found. */
 static k3_status_t identify(k3_checkpoint_t *c, const k3_world_t *world, k3_error_t *err)

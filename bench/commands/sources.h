@@ -15,6 +15,9 @@ typedef struct k3_sources {
 /* What --weights and --hidden name, with the weights' identity. On failure nothing is left open. */
 k3_status_t k3_sources_open(const k3_options_t *options, k3_sources_t *sources, k3_error_t *err);
 
+/* Whether they can be opened: nothing stays open. */
+k3_status_t k3_sources_check(const k3_options_t *options, k3_error_t *err);
+
 /* The same on all ranks together: collective, each reads a share of the experts for their identity, and all
  * leave with the same status. */
 k3_status_t k3_sources_open_all(const k3_options_t *options, const k3_world_t *world,

@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "bench/commands/command.h"
+#include "bench/commands/fault.h"
 #include "bench/commands/measuring.h"
+#include "bench/commands/sources.h"
 #include "bench/commands/version.h"
+#include "bench/plan/machine.h"
 #include "bench/sweep/overview.h"
 #include "harness/base/log.h"
 
@@ -136,13 +139,36 @@ static k3_status_t check(const sweep_t *w, k3_error_t *err)
     return err->status;
 }
 
-/* What every launch would refuse is refused before the first one. */
-static k3_status_t check_measuring(const sweep_t *w, k3_error_t *err)
+static k3_status_t check_machine(const k3_options_t *options, k3_error_t *err)
+{
+    const char       *name = k3_options_get(options, "machine");
+    k3_machine_file_t machine;
+
+    return name != NULL ? k3_machine_read(name, &machine, err) : K3_OK;
+}
+
+/* What every launch would refuse, or all but the first, is refused before the first one. */
+static k3_status_t check_launch(const k3_variant_t *v, k3_error_t *err)
+{
+    k3_measuring_t measuring = {0};
+    k3_fault_t     fault;
+
+    if (k3_options_get(v->options, "dump") != NULL) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "dump: all launches of a sweep would write to it; a dump is of one `run`");
+    }
+    if (k3_measuring_choose(v->options, &measuring, err) == K3_OK &&
+        k3_fault_parse(k3_options_get(v->options, "fault"), v->ranks, &fault, err) == K3_OK &&
+        check_machine(v->options, err) == K3_OK) {
+        k3_sources_check(v->options, err);
+    }
+    return err->status;
+}
+
+static k3_status_t check_launches(const sweep_t *w, k3_error_t *err)
 {
     for (size_t i = 0; i < w->variants.count && err->status == K3_OK; i++) {
-        k3_measuring_t measuring = {0};
-
-        k3_measuring_choose(w->variants.items[i].options, &measuring, err);
+        check_launch(&w->variants.items[i], err);
     }
     return err->status;
 }
@@ -161,7 +187,7 @@ static k3_status_t prepare(sweep_t *w, k3_error_t *err)
     if (k3_hosts_find(k3_options_get(w->options, "hostfile"), w->plan.jobs, &w->hosts, err) !=
             K3_OK ||
         k3_variants_create(&w->source, &w->hosts, &w->variants, err) != K3_OK ||
-        check(w, err) != K3_OK || check_measuring(w, err) != K3_OK ||
+        check(w, err) != K3_OK || check_launches(w, err) != K3_OK ||
         k3_folder_open(w->out, w->dry_run, &w->folder, err) != K3_OK ||
         k3_schedule_create(&w->variants, &w->folder.journal, k3_options_on(w->options, "retry"),
                            &w->schedule, err) != K3_OK) {

@@ -321,6 +321,9 @@ refuse "timeout: 'nan' is not a decimal number" 'tp = 2' 'backend = none' 'timeo
 refuse "iters: '0' is out of range" 'tp = 2' 'backend = none' 'iters = 0'
 refuse "tp is missing" 'backend = none'
 refuse "max-seconds 1 has no effect: --iters 2" 'tp = 2' 'backend = none' 'iters = 2' 'max-seconds = 1'
+refuse "dump: all launches of a sweep" 'tp = 2' 'backend = none' 'dump = here'
+refuse "fault rank: '7' is out of range" 'tp = 2' 'backend = none' 'fault = stall:7:region:1'
+refuse 'machine: "nope" is unknown' 'tp = 2' 'backend = none' 'machine = nope'
 refuse "launcher: \{ranks\} is none of" 'tp = 2' 'backend = none' 'launcher = mpirun {ranks}'
 refuse "no cell can be done; the first reason: .*30 experts do not divide" 'tp = 4' 'model = tiny:E=30' 'backend = mooncake'
 single sweep
@@ -329,6 +332,12 @@ single sweep two.ini three.ini
 expect_refused 2 'one FILE is wanted, not 2'
 single sweep missing.ini
 expect_refused 3 'missing.ini'
+for lacking in weights=/nowhere hidden=/nowhere.npy; do
+    printf 'tp = 2\nbackend = none\n%s\n' "$lacking" >bad.ini
+    single sweep bad.ini --out bad
+    expect_refused 3 '/nowhere.*No such file'
+    expect_no_file bad
+done
 forget none
 printf 'tp = 2\nbackend = none\nlauncher = ./no-such-launcher\n' >none.ini
 single sweep none.ini
