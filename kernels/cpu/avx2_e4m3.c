@@ -156,7 +156,7 @@ K3_AVX2_INLINE __m256i in_order(__m256i packed)
     return _mm256_permute4x64_epi64(packed, 0xd8);
 }
 
-/* Gives the smallest codes without sign. */
+/* Gives the smallest codes without sign, of values that are not +0, whose code is right. */
 K3_AVX2_INLINE __m256i encode_groups(const uint16_t *row, size_t group, const k3_groups_t *groups,
                                      uint8_t *codes)
 {
@@ -172,9 +172,11 @@ K3_AVX2_INLINE __m256i encode_groups(const uint16_t *row, size_t group, const k3
             __m256i b = _mm256_loadu_si256((const __m256i *)(row + i + 16));
             __m256i code = _mm256_packus_epi16(codes_of(magnitudes(row + i), steps, base),
                                                codes_of(magnitudes(row + i + 16), steps, base));
-            __m256i sign = _mm256_and_si256(_mm256_packs_epi16(a, b), _mm256_set1_epi8((char)0x80));
+            __m256i packed = _mm256_packs_epi16(a, b); /* 0 only where the value is +0 */
+            __m256i sign = _mm256_and_si256(packed, _mm256_set1_epi8((char)0x80));
+            __m256i zero = _mm256_cmpeq_epi8(packed, _mm256_setzero_si256());
 
-            smallest = _mm256_min_epu8(smallest, code);
+            smallest = _mm256_min_epu8(smallest, _mm256_or_si256(code, zero));
             _mm256_storeu_si256((__m256i *)(codes + i), in_order(_mm256_or_si256(code, sign)));
         }
     }
