@@ -9,7 +9,7 @@ expect_rc 0
 expect_good good.json 6
 launch_failing 4 run --model "tiny:E=16,K=4" --backend deepep:ll,pplx,mpi,null --tokens-skew 16,8,0,1 --iters 2 --fault corrupt:0:1 --check every --out bad.json
 expect_rc 1
-expect bad.json '[.cells[].status] == ["failed", "unsupported", "failed", "ok"]'
+expect bad.json '[.cells[].status] == ["failed", "unsupported", "failed", "unsupported"]'
 for file in good.json bad.json; do
     check "$file is strict JSON" python3 -c '
 import json, sys
@@ -53,7 +53,7 @@ for column in run_id host key backend mode generation component model tp dp cp e
     expect csv.json '.[] | has($c)' --arg c "$column"
 done
 expect cells.json '.[0:6][] | .status == "ok" and .check == "ok" and (.median_us | tonumber) > 0 and (.ci_low_us | tonumber) <= (.median_us | tonumber)'
-expect cells.json '[.[6:][] | .status] == ["failed", "unsupported", "failed", "ok"]'
+expect cells.json '[.[6:][] | .status] == ["failed", "unsupported", "failed", "unsupported"]'
 # Absent is blank, not 0.
 expect cells.json '.[7] | .phase == "" and .median_us == "" and .dispatch_ratio == "" and (.reason | length) > 0'
 expect cells.json '.[6] | .ci_low_us == ""'
