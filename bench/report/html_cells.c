@@ -167,19 +167,19 @@ static void print_cell(const json_t *cells, const json_t *cell, FILE *out)
     print_time(cell, "combine", out);
     print_time(cell, k3_cell_headline(cell), out);
     print_interval(cell, out);
-    print_limit(cell, out);
     print_formats(cell, out);
     k3_html_td(strcmp(status, "ok") == 0 ? check : status, "t", out);
+    print_limit(cell, out);
     fputs("</tr>\n", out);
 }
 
 void k3_html_cells(const json_t *document, size_t number, FILE *out)
 {
     static const char *const heads[][2] = {
-        {"t", "backend"}, {"t", "model"},        {"t", "tp/dp/ep"},     {"", "rows a rank"},
-        {"", "ratio"},    {"", "dispatch us"},   {"", "experts us"},    {"", "combine us"},
-        {"", "total us"}, {"", "95 % interval"}, {"t", "of the limit"}, {"t", "rows"},
-        {"t", "results"}, {"t", "runner"},       {"t", "check"}};
+        {"t", "backend"}, {"t", "model"},        {"t", "tp/dp/ep"},    {"", "rows a rank"},
+        {"", "ratio"},    {"", "dispatch us"},   {"", "experts us"},   {"", "combine us"},
+        {"", "total us"}, {"", "95 % interval"}, {"t", "rows"},        {"t", "results"},
+        {"t", "runner"},  {"t", "check"},        {"t", "of the limit"}};
     const json_t *cells = json_object_get(document, "cells"), *cell;
     size_t        i;
 

@@ -84,7 +84,7 @@ def check_numbers(browser, record):
     shown = browser.value("[...document.querySelectorAll('#cells0 tbody tr')].map((r) => Number(r.cells[8].dataset.value))")
     for value, cell in zip(shown, measured(record)):
         expect("the total of %s" % cell["backend"], abs(value - headline(cell)["median"]) <= 1e-8 * value, value)
-    formats = browser.value("[...document.querySelectorAll('#cells0 tbody tr')].map((r) => [11, 12, 13].map((i) => r.cells[i].textContent))")
+    formats = browser.value("[...document.querySelectorAll('#cells0 tbody tr')].map((r) => [10, 11, 12].map((i) => r.cells[i].textContent))")
     expect("formats and runner of each cell", formats == [
         [cell["choices"]["dispatch_dtype"], cell["choices"]["combine_dtype"], cell["choices"]["recipe"]["runner"]] for cell in measured(record)], formats)
     text = browser.value("document.querySelector('figure[data-kind=phases] .tsv').textContent")
