@@ -100,7 +100,7 @@ measure_launches() {
 
 judge_launches() {
     python3 - "$bin" "$sets" "$launches" <<'PYTHON'
-import glob, json, random, statistics, subprocess, sys
+import functools, glob, json, os, random, statistics, subprocess, sys
 
 bin, sets, launches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
@@ -110,13 +110,25 @@ def compare(base, new, scaled="off"):
     assert run.returncode in (0, 1), run.returncode
     return [c for c in json.loads(run.stdout)["cells"] if "p" in c]
 
+@functools.cache
+def unnamed(path):
+    """A copy that does not name the planted delay: `compare` would hold it against the record."""
+    os.makedirs("unnamed", exist_ok=True)
+    document = json.load(open(path))
+    for cell in document["cells"]:
+        if cell.get("faults"):
+            cell["faults"]["injected"] = None
+    json.dump(document, open(f"unnamed/{path}", "w"))
+    return f"unnamed/{path}"
+
 def side(name, s):
-    return sorted(glob.glob(f"{name}.{s}.*.json"))
+    return [unnamed(path) for path in sorted(glob.glob(f"{name}.{s}.*.json"))]
 
 def report(name, comparisons):
     cells = [c for cells in comparisons for c in cells]
     if not cells:
-        print(f"{name:44} nothing could be judged")
+        assert not comparisons, f"{name}: none of {len(comparisons)} comparisons judged a cell"
+        print(f"{name:44} nothing to compare yet")
         return
     count = {v: sum(c["verdict"] == v for c in cells) for v in ("worse", "better", "same", "inconclusive")}
     needed = [c["launches_needed"] for c in cells if c.get("launches_needed")]

@@ -168,6 +168,14 @@ for n in "${ranks[@]}"; do
     gate "$n" || verdict=$?
     [ "$verdict" -le "$code" ] || code=$verdict
 done
+lost=() # no gate looks at a number of ranks that no launch of this night had
+while read -r n; do
+    [[ " ${ranks[*]} " == *" $n "* ]] || lost+=("$n")
+done < <(find "$dir/latest/sweep/records" -name '*.json' 2>/dev/null | sed 's/.*\.np\([0-9]*\)\..*/\1/' | sort -nu)
+if [ "${#lost[@]}" -gt 0 ]; then
+    say "FAILED: the last night had launches of ${lost[*]} ranks, this one has none"
+    [ "$code" -ge 1 ] || code=1
+fi
 [ "$code" -le 1 ] || exit "$code"
 
 # --- what a person and a dashboard read ---
@@ -187,6 +195,10 @@ stage="the summary"
     echo '## Launches'
     echo
     sed 's/^/    /' "$here/sweep.txt"
+    for n in "${lost[@]}"; do
+        echo
+        echo "FAILED: the last night had launches of $n ranks, this one has none."
+    done
     for n in "${ranks[@]}"; do
         echo
         echo "## Gate, $n ranks"

@@ -38,10 +38,11 @@ fi
 
 # part BACKEND COMPONENT ITERATIONS FAULT: one launch; its verdict in $verdict, its status in $code.
 part() {
-    local name=$1 component=$2 left=$3 fault=$4 one n
+    local name=$1 component=$2 left=$3 one n
     one=$(jq -r --arg n "$name" '.backends[] | select(.name == $n) | .limits_stock.one_node' <<<"$registry")
     for (( ; left > 0; left -= n)); do
         n=$((left < most ? left : most))
+        fault=$4$((n < 50 ? n : 50)) # of the caller, which names it; a short launch is late too
         rm -f "$work/record.json"
         code=0
         mpirun -q --oversubscribe -np "$ranks" "$bin" run --model tiny --dp 2 --tokens "$tokens" --seed "$seed" --backend "$name" \
@@ -70,7 +71,6 @@ soak() {
     local name=$1 begin=$SECONDS rows=0 said=ok kind count fault
     while read -r kind count fault; do
         [ "$count" -gt 0 ] || continue
-        fault+=$((count < 50 ? count : 50)) # a part that is short is late once
         part "$name" "$kind" "$count" "$fault"
         if [ "$code" -eq 2 ] && grep -q 'component chain needs a dispatch' <<<"$verdict"; then
             continue # there is no exchange that could run ahead

@@ -115,8 +115,8 @@ static k3_status_t check_pairs(const k3_comparison_t *c, const json_t *document,
     }
     return k3_fail(
         err, K3_ERR_USAGE,
-        "compare: no two cells of this set did the same work%s%s, so there is nothing to "
-        "compare (the first: %.300s); two sets: BASE... -- NEW...",
+        "compare: no two cells of this set that move rows did the same work%s%s, so there is "
+        "nothing to compare (the first: %.300s); two sets: BASE... -- NEW...",
         c->baseline != NULL ? ", one of them by baseline " : "",
         c->baseline != NULL ? c->baseline : "", first_key(c->cells[K3_SIDE_BASE]));
 }

@@ -213,8 +213,8 @@ static void set_host(const k3_world_t *world, double load, k3_machine_file_t *m)
     k3_machine_set(m, K3_FIG_MEMORY_GB, bytes * 1e-9 / world->local_size, K3_FROM_MEASURED,
                    "memory of the host over its ranks");
     if (load >= 0.0) {
-        k3_machine_set(m, K3_FIG_CALIBRATION_LOAD, load / world->cores, K3_FROM_MEASURED,
-                       "load of the minute before, over the cores");
+        k3_machine_set(m, K3_FIG_CALIBRATION_LOAD, load / (double)k3_sys_cores(), K3_FROM_MEASURED,
+                       "load of the minute before, over the host's cores");
     }
     k3_machine_set(m, K3_FIG_SCALEUP_LINKS, 0, K3_FROM_MEASURED, "memory is shared");
     k3_machine_set(m, K3_FIG_LAUNCH_US, 0, K3_FROM_DECIDED, "a call starts no kernel");

@@ -8,6 +8,7 @@
 #include "bench/commands/version.h"
 #include "bench/report/record.h"
 #include "bench/report/values.h"
+#include "harness/base/sysfiles.h"
 #include "harness/record/json_values.h"
 #include "kernels/threads.h"
 
@@ -117,7 +118,7 @@ json_t *k3_launch_document(const k3_launch_parts_t *launch, json_t *cells)
         k3_json_list_of_strings((const char *const *)launch->argv, (size_t)launch->argc), "options",
         record_options(launch->options), "version", k3_version_text, "git_sha", k3_version_git,
         "build", k3_version_build(), "loaded", k3_version_loaded(), "launch", record_launch(world),
-        "environment", k3_environment(), "kernels", k3_compute_record(launch->isa));
+        "environment", json_incref(launch->environment), "kernels", k3_compute_record(launch->isa));
     if (launch->device->accelerator != NULL) {
         json_object_set_new(run, "device", k3_device_record(launch->device));
     }
@@ -125,6 +126,8 @@ json_t *k3_launch_document(const k3_launch_parts_t *launch, json_t *cells)
     if (launch->load >= 0.0) { /* what stands there is of the end, and of these ranks too */
         json_object_set_new(json_object_get(fingerprint, "volatile"), "load_at_start",
                             k3_json_number(launch->load));
+        json_object_set_new(json_object_get(fingerprint, "volatile"), "cores_online",
+                            json_integer(k3_sys_cores()));
     }
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:O}", "schema", K3_SCHEMA, "run", run,
                      "fingerprint", fingerprint, "topology",

@@ -16,9 +16,10 @@ typedef struct k3_launch_parts {
     const k3_device_plan_t *device;
     const k3_options_t     *options;
     const char             *run_id;
-    const char             *started; /* UTC */
-    double                  load;    /* of rank 0's host then; below 0: not known */
-    int                     argc;    /* of the program, as it was started */
+    const char             *started;     /* UTC */
+    double                  load;        /* of rank 0's host then; below 0: not known */
+    json_t                 *environment; /* as it was found, before a network device was chosen */
+    int                     argc;        /* of the program, as it was started */
     char *const            *argv;
     const char             *isa; /* of the kernels of rank 0 */
 } k3_launch_parts_t;

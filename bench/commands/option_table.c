@@ -184,7 +184,7 @@ const k3_option_def_t k3_option_defs[] = {
      R},
     {"dump", "DIR", NULL,
      "run: write one iteration of the only cell, after the timed ones, as .npy files with a\n"
-     "README: what scripts/verify_dump.py recomputes",
+     "README: what scripts/verify_dump.py recomputes; not in a sweep",
      R},
     {"progress", "auto|off", "auto",
      "run: a progress line on a terminal; sweep: a line for each launch", R},

@@ -157,7 +157,10 @@ static void print_all(const plan_t *plan)
     }
     k3_table_prediction(plan->cells, stdout);
     if (!plan->fit) { /* which puts what does not fit last, and marks it */
-        k3_plan_note_memory(plan->cells, devices_of(plan), k3_node_memory_available(), stdout);
+        /* What this host has left is not the plan's, and changes. */
+        fflush(stdout);
+        k3_plan_note_memory(plan->cells, devices_of(plan), k3_node_memory_available(),
+                            devices_of(plan) != NULL ? stdout : stderr);
     }
     k3_plan_note_ties(plan->cells, stdout);
     for (size_t i = 0; i < json_array_size(plan->cells); i++) {

@@ -65,6 +65,7 @@ static k3_status_t take_places(k3_run_t *run, k3_error_t *err)
 {
     k3_place_t own;
 
+    run->environment = run->world.rank == 0 ? k3_environment() : NULL;
     if (k3_place_take(&run->world, &run->device.wish, &own, err) == K3_OK &&
         k3_device_take(&run->world, &own, &run->device, &run->region, err) == K3_OK) {
         own.threads = k3_threads();
@@ -76,6 +77,7 @@ static k3_status_t take_places(k3_run_t *run, k3_error_t *err)
                                       .run_id = run->run_id,
                                       .started = run->started,
                                       .load = run->load,
+                                      .environment = run->environment,
                                       .argc = run->argc,
                                       .argv = run->argv,
                                       .isa = run->region.isa,
@@ -169,6 +171,7 @@ static void close_run(k3_run_t *run)
     k3_device_leave(&run->device);
     k3_partial_end();
     k3_requests_free(&run->requests);
+    json_decref(run->environment);
     free(run->places);
     if (run->options != NULL) {
         k3_options_free(run->options);

@@ -33,8 +33,9 @@ typedef struct k3_run {
     k3_machine_file_t   machine;     /* rank 0: what phases are held against */
     bool                has_machine; /* rank 0 */
     char                run_id[17], started[21], out[256];
-    double              load; /* rank 0: when it started */
-    int                 argc; /* of the command, before MPI saw them */
+    double              load;        /* rank 0: when it started */
+    json_t             *environment; /* rank 0: as it was found */
+    int                 argc;        /* of the command, before MPI saw them */
     char              **argv;
 } k3_run_t;
 

@@ -203,7 +203,7 @@ static k3_status_t create_cell(const k3_run_t *run, const k3_cell_request_t *req
     bool created;
 
     k3_watchdog_hold(
-        true); /* can take long and waits for nobody, as the agreement behind it does */
+        true); /* can take long and waits for nobody; the agreement behind it does, and is not held */
     created = k3_cell_create(request, cell, err) == K3_OK;
     k3_watchdog_hold(false);
 

@@ -147,8 +147,9 @@ static k3_status_t check_machine(const k3_options_t *options, k3_error_t *err)
     return name != NULL ? k3_machine_read(name, &machine, err) : K3_OK;
 }
 
-/* What every launch would refuse, or all but the first, is refused before the first one. */
-static k3_status_t check_launch(const k3_variant_t *v, k3_error_t *err)
+/* What every launch would refuse is refused before the first one; files are looked for where the ranks are to run
+ * on this host. */
+static k3_status_t check_launch(const k3_variant_t *v, bool here, k3_error_t *err)
 {
     k3_measuring_t measuring = {0};
     k3_fault_t     fault;
@@ -159,7 +160,7 @@ static k3_status_t check_launch(const k3_variant_t *v, k3_error_t *err)
     }
     if (k3_measuring_choose(v->options, &measuring, err) == K3_OK &&
         k3_fault_parse(k3_options_get(v->options, "fault"), v->ranks, &fault, err) == K3_OK &&
-        check_machine(v->options, err) == K3_OK) {
+        here && check_machine(v->options, err) == K3_OK) {
         k3_sources_check(v->options, err);
     }
     return err->status;
@@ -168,7 +169,10 @@ static k3_status_t check_launch(const k3_variant_t *v, k3_error_t *err)
 static k3_status_t check_launches(const sweep_t *w, k3_error_t *err)
 {
     for (size_t i = 0; i < w->variants.count && err->status == K3_OK; i++) {
-        check_launch(&w->variants.items[i], err);
+        const k3_variant_t *v = &w->variants.items[i];
+        bool here = w->hosts.kind != K3_HOSTS_FILE && w->hosts.kind != K3_HOSTS_SLURM;
+
+        check_launch(v, here && v->launcher == NULL, err);
     }
     return err->status;
 }

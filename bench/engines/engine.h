@@ -111,8 +111,8 @@ typedef struct k3_engine_ops {
 
     /* The messages and signals of one dispatch by a bare loop without bookkeeping, until this
      * rank's own arrived: the control that dispatch is held against. in_full: rows are brought to their
-     * format too, as far ahead of their copies as the engine does. For cells without one, and where it is
-     * NULL, the loops of control.h serve. */
+     * format too, as far ahead of their copies as the engine does. Where it is NULL the loops of
+     * control.h serve, and in cells of which has_control, which stands beside it, is false. */
     k3_status_t (*control)(void *engine, const k3_rows_t *rows, bool in_full, k3_error_t *err);
     bool (*has_control)(const k3_cell_t *cell);
 

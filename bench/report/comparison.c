@@ -126,7 +126,8 @@ static k3_status_t add_pair(pairs_t *pairs, const char *base_key, const json_t *
     if (p->reason == NULL) {
         p->at = pairs->judged_count++;
         pairs->judged[p->at].paired = share_launches(p, pairs);
-        pairs->judged[p->at].apart = !k3_side_moves(base) || !k3_side_moves(fresh);
+        pairs->judged[p->at].apart =
+            !pairs->backends && (!k3_side_moves(base) || !k3_side_moves(fresh));
         k3_judged_take(json_object_get(base, "us"), json_object_get(fresh, "us"),
                        &pairs->judged[p->at], &p->values, err);
     }

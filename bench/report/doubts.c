@@ -106,7 +106,7 @@ bool k3_busy_doubt(const json_t *document, char *text, size_t size)
 {
     const json_t *fingerprint = json_object_get(document, "fingerprint");
     double        load = number_of(json_object_get(fingerprint, "volatile"), "load_at_start");
-    double        cores = number_of(json_object_get(fingerprint, "stable"), "cores");
+    double        cores = number_of(json_object_get(fingerprint, "volatile"), "cores_online");
 
     if (cores <= 0 || load <= K3_SYS_BUSY_SHARE * cores) {
         return false;

@@ -123,7 +123,8 @@ void k3_fastest(const json_t *cells, const json_t *cell, k3_fastest_t *f)
 {
     double low, high, nearest = INFINITY, worst = 1.0;
 
-    *f = (k3_fastest_t){.apart = competes(cell) && k3_cell_interval(cell, &low, &high)};
+    *f = (k3_fastest_t){.cells = cells,
+                        .apart = competes(cell) && k3_cell_interval(cell, &low, &high)};
     for (size_t i = 0; f->apart && i < json_array_size(cells); i++) {
         if (is_rival(cell, json_array_get(cells, i))) {
             look_at(json_array_get(cells, i), high, f, &nearest);
@@ -153,7 +154,7 @@ bool k3_fastest_doubt(const k3_fastest_t *f, char *text, size_t size)
         return false;
     }
     snprintf(text, size, "%s, the same work in both, took %.4g us there and %.4g us in %s", f->work,
-             f->us, f->other_us, k3_cell_backend(f->other, name, sizeof(name)));
+             f->us, f->other_us, k3_cell_name(f->cells, f->other, name, sizeof(name)));
     return true;
 }
 
@@ -180,7 +181,7 @@ bool k3_fastest_differs(const json_t *cell, const k3_fastest_t *f, char *text, s
                             k3_cell_formats(f->next, other, sizeof(other))) == 0) {
         return false;
     }
-    snprintf(text, size, "%s; %s, the next: %s", own, k3_cell_backend(f->next, name, sizeof(name)),
-             other);
+    snprintf(text, size, "%s; %s, the next: %s", own,
+             k3_cell_name(f->cells, f->next, name, sizeof(name)), other);
     return true;
 }

@@ -11,6 +11,7 @@
 #define K3_SPEED_BOUND 0.15
 
 typedef struct k3_fastest {
+    const json_t *cells; /* of the launch, borrowed */
     bool apart; /* its interval lies below those of all rivals; without it nothing below is set */
     const json_t *next; /* the nearest of them */
     const char

@@ -44,10 +44,10 @@ json_t *k3_gate_reach(const k3_gate_work_t *work)
         k3_append(
             text, sizeof(text), 0,
             "worse is out of reach for %zu of %zu cells: %zu launches in the baseline and %zu "
-            "new reach p = %.2g at best, and %zu cells judged together need %zu a side; only "
+            "new reach p = %.2g at best, and %zu cell%s judged together need%s %zu a side; only "
             "checks, lost cells, balance and change points can fail these",
             r.unreachable, r.judged, r.base, r.fresh, k3_smallest_p(r.base, r.fresh), r.family,
-            needed);
+            r.family == 1 ? "" : "s", r.family == 1 ? "s" : "", needed);
         k3_set_count(json, "launches_needed", needed);
     } else {
         k3_set_null(json, "launches_needed", "there are enough");

@@ -288,7 +288,6 @@ static k3_status_t review(state_t *s, k3_launch_item_t *item, k3_error_t *err)
 
     k3_folder_file(s->sweep->folder, K3_RECORDS, item->id, 0, path);
     k3_folder_file(s->sweep->folder, K3_ASIDE, item->id, item->past.attempts, aside);
-    asked.any_build = true;
     if (k3_readback(path, &asked, &back, &fault) == K3_OK) {
         free(back.carried);
         return K3_OK;
@@ -299,7 +298,8 @@ static k3_status_t review(state_t *s, k3_launch_item_t *item, k3_error_t *err)
         }
         end.record = aside;
     }
-    k3_log_warn("%s is made again, its record is not there any more: %s", item->id, fault.text);
+    k3_log_warn("%s is made again, its record is not the one that was noted: %s", item->id,
+                fault.text);
     end.reason = fault.text;
     if (k3_journal_end(&s->sweep->folder->journal, &end, err) == K3_OK) {
         k3_schedule_reopen(s->sweep->schedule, item);

@@ -73,24 +73,30 @@ static void print_reach(bool paired, size_t launches, size_t family, size_t all,
                   launches >= range ? "possible, from" : "out of reach below", range);
 }
 
-/* The section that needs most. */
+/* The section that lacks most: launches that its family needs over those that it makes. */
 static k3_power_t worst_of(const k3_variants_t *variants, bool backends)
 {
     k3_power_t worst = {.section = ""};
-    size_t     most = 0;
+    double     most = 0.0;
 
     for (size_t i = 0; i < variants->count; i++) {
         const char *section = variants->items[i].section;
         k3_power_t  p;
         size_t      family;
+        double      lack;
 
         if (i > 0 && is_of(&variants->items[i - 1], section)) {
             continue; /* a section's variants stand together */
         }
         p = k3_power_of(variants, section);
         family = backends ? p.within + p.between : p.cells;
-        if (family > most) {
-            most = family;
+        if (family == 0) {
+            continue;
+        }
+        lack =
+            (double)k3_launches_least(backends && p.within > 0, family, level) / (double)p.launches;
+        if (lack > most) {
+            most = lack;
             worst = p;
         }
     }

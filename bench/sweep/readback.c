@@ -191,7 +191,7 @@ static k3_status_t check_launch(const json_t *record, const k3_asked_t *asked, k
     char       build[256];
 
     k3_readback_build(record, build, sizeof(build));
-    if (!asked->any_build && strcmp(build, asked->source->build) != 0) {
+    if (strcmp(build, asked->source->build) != 0) {
         return k3_fail(err, K3_ERR_CHECK, "it ran build %s, this is %s", build,
                        asked->source->build);
     }

@@ -14,8 +14,7 @@ typedef struct k3_asked {
     const k3_variant_t      *variant;
     const char              *rotate, *out; /* words of this launch; out NULL: not known any more */
     const char              *carried_by;   /* allowed transports; NULL: any */
-    const char *carried;   /* of the variant's launches before; NULL: this is the first */
-    bool        any_build; /* it was good for an earlier sweep: whatever build it ran */
+    const char *carried; /* of the variant's launches before; NULL: this is the first */
 } k3_asked_t;
 
 typedef struct k3_readback {

@@ -37,8 +37,7 @@ static bool check_line(reading_t *reading, const char *start, size_t length, siz
         }
     }
     if (length > limit) {
-        k3_fail(&reading->fault, K3_ERR_USAGE,
-                "%s:%d: line of %zu bytes; the limit is %zu: spread a long list over two sections",
+        k3_fail(&reading->fault, K3_ERR_USAGE, "%s:%d: line of %zu bytes; the limit is %zu",
                 reading->path, reading->line, length, limit);
         return false;
     }

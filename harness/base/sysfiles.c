@@ -104,6 +104,13 @@ bool k3_sys_load(const char *root, double *load)
     return end != text;
 }
 
+long k3_sys_cores(void)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return online > 0 ? online : 1;
+}
+
 bool k3_sys_exists(const char *root, const char *path)
 {
     char full[2 * K3_SYS_PATH];

@@ -25,6 +25,8 @@ bool k3_sys_number(const char *root, const char *path, int64_t *value);
 /* Programs that ran or waited for a core, mean of the last minute. Above this share of the cores others compute. */
 #define K3_SYS_BUSY_SHARE 0.25
 bool k3_sys_load(const char *root, double *load);
+/* Cores of the host that are online, whatever this process may use: what the load is held against. */
+long k3_sys_cores(void);
 
 bool k3_sys_exists(const char *root, const char *path);
 

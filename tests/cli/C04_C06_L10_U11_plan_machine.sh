@@ -64,7 +64,7 @@ expect_refused 2 'machine NAME'
 single plan --machine h200 --model kimi-k3 --backend deepep:ll --tp 32 --tokens 64 --what-if qps=2
 expect_rc 0
 expect_text out '^no predicted time changes: qps=2$'
-check "no line of 0.0 %" grep -vq '+0\.0%' out
+expect_no_text out '[+]0\.0%'
 
 # What is so already is told from what changes nothing; a change within the range of the prediction is marked, one beyond it is not.
 rules=qps=8,fabric=ib,p2p=on,signal=add,posting=every1,nic_gbps=50,fabric=roce,qps=64,nic_gbps=45,nic_gbps=10
@@ -96,11 +96,11 @@ expect_text out '^backend .* total$' '^deepep:ll .* 137\.[0-9]+ GB$' \
     '^note: deepep:ll kimi-k3 8/1/8 T4096 fits no device of h200: a rank needs 350\.[0-9]+ GB of weights and buffers, a device has 141\.00 GB$'
 single plan --tokens 16000 --backend deepep:ll --tp 32 --model kimi-k3
 expect_rc 0
-expect_text out '^note: deepep:ll kimi-k3 32/1/32 T16000 does not fit this host: 8 ranks of a node need [0-9.]+ TB, it has [0-9.]+ [GT]B left$'
+expect_text err '^note: deepep:ll kimi-k3 32/1/32 T16000 does not fit this host: 8 ranks of a node need [0-9.]+ TB, it has [0-9.]+ [GT]B left$'
 sed 's/^\(ranks_per_node\) = .*/\1 = 64 | decided: t/; s/^\(cores_per_node\) = .*/\1 = 2 | decided: t/' "$source_dir/results/machines/h200.ini" >shared.ini
 single plan --machine ./shared.ini --tokens 16000 --backend deepep:ll --tp 32 --model kimi-k3
 expect_rc 0
-expect_text out '^note: .* does not fit this host: 32 ranks of a node need [0-9.]+ TB'
+expect_text err '^note: .* does not fit this host: 32 ranks of a node need [0-9.]+ TB'
 single plan --machine h200 --tokens 4096,4097,4098,4099,4100 --backend deepep:ll --tp 8 --model kimi-k3
 check "four by name" [ "$(grep -c '^note: .* fits no device' out)" = 4 ]
 expect_text out '^note: 1 more does not fit either$'

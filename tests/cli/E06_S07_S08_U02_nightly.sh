@@ -31,10 +31,11 @@ check "the history has both launches" [ "$(find nights/history -name '2*.json' |
 
 sed 's/mooncake,null/null/' short.ini >lost.ini
 inodes >before
+: >nights/latest/sweep/records/plain.np4.0.r001.json # and a number of ranks with them
 nightly --platform "$work/lost.ini"
 expect_rc 1
-expect_text err 'FAILED; summary: '
-expect_text nights/latest/summary.md ': FAILED$' 'lost'
+expect_text err 'FAILED; summary: ' 'the last night had launches of 4 ranks, this one has none'
+expect_text nights/latest/summary.md ': FAILED$' 'lost' 'launches of 4 ranks, this one has none'
 if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
     nightly --platform "$work/short.ini" -- --fault corrupt:0:0
     expect_rc 1
