@@ -64,7 +64,15 @@ if [ "${#missing[@]}" -gt 0 ]; then
         die 3 "still missing after the installation: ${missing[*]}"
     fi
 fi
-mapfile -t optional < <(missing_of optional)
+if [ "$purpose" = test ] && [ "$(id -u)" -eq 0 ] && has_tool apt-get; then
+    mapfile -t wanted < <(missing_of wanted)
+    if [ "${#wanted[@]}" -gt 0 ]; then
+        say "installing what some tests use: ${wanted[*]}"
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}"; } >/dev/null 2>&1 ||
+            say "not to be had: ${wanted[*]}"
+    fi
+fi
+mapfile -t optional < <(missing_of wanted && missing_of optional)
 case $purpose in
 build) there="what building needs is there; scripts/test.sh may want more" ;;
 test) there="all there" ;;

@@ -19,6 +19,12 @@ run_it "${plain[@]}" tree/scripts/setup.sh test
 expect_rc 0
 expect_text err 'all there$'
 
+# Nobody is refused for what is only wanted.
+printf 'nice wanted has_tool no-such-tool\n' >>tree/scripts/packages
+run_it "${plain[@]}" tree/scripts/setup.sh test
+expect_rc 0
+expect_text err 'all there; optional and not there: nice$'
+
 # What is nowhere is named, with the line that installs it.
 printf 'absent test has_tool no-such-tool\n' >>tree/scripts/packages
 run_it "${plain[@]}" tree/scripts/setup.sh test
