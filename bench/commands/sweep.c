@@ -168,9 +168,10 @@ static k3_status_t check_launch(const k3_variant_t *v, bool here, k3_error_t *er
 
 static k3_status_t check_launches(const sweep_t *w, k3_error_t *err)
 {
+    bool here = w->hosts.kind != K3_HOSTS_FILE && w->hosts.kind != K3_HOSTS_SLURM;
+
     for (size_t i = 0; i < w->variants.count && err->status == K3_OK; i++) {
         const k3_variant_t *v = &w->variants.items[i];
-        bool here = w->hosts.kind != K3_HOSTS_FILE && w->hosts.kind != K3_HOSTS_SLURM;
 
         check_launch(v, here && v->launcher == NULL, err);
     }

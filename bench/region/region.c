@@ -247,6 +247,14 @@ void k3_region_restore_waits(k3_region_t *r)
     copy_waits(r, r->kept_waits, r->waits);
 }
 
+/* The spans as they were before a turn that is not kept; what a fault did in it stays. */
+static void restore_spans(k3_region_t *r, k3_spans_t *kept)
+{
+    kept->dead = r->spans.dead;
+    kept->struck = r->spans.struck;
+    r->spans = *kept;
+}
+
 /* A pair whose accounts are switched off; only the total of its dispatch is kept. */
 static k3_status_t run_unbooked(k3_region_t *r, bool kept, k3_error_t *err)
 {
@@ -269,9 +277,7 @@ static k3_status_t run_unbooked(k3_region_t *r, bool kept, k3_error_t *err)
     if (timed) {
         k3_region_time_kernels(r, true);
     }
-    booked.dead = r->spans.dead;
-    booked.struck = r->spans.struck;
-    r->spans = booked;
+    restore_spans(r, &booked);
     if (kept) {
         r->spans.ticks[K3_PHASE_UNBOOKED] = ticks;
         r->spans.first[K3_PHASE_UNBOOKED] = begin;
@@ -303,9 +309,7 @@ static void run_bare_unkept(k3_region_t *r, k3_error_t *err)
     k3_spans_t kept = r->spans;
 
     run_bare(r, err);
-    kept.dead = r->spans.dead;
-    kept.struck = r->spans.struck;
-    r->spans = kept;
+    restore_spans(r, &kept);
 }
 
 static void run_ordered(k3_region_t *r, k3_error_t *err)

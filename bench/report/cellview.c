@@ -78,6 +78,11 @@ bool k3_cell_measured(const json_t *cell)
     return json_is_array(json_object_get(cell, "phases"));
 }
 
+bool k3_cell_moves_rows(const json_t *cell)
+{
+    return !json_is_false(json_object_get(json_object_get(cell, "path"), "moves_rows"));
+}
+
 size_t k3_cells_measured(const json_t *cells)
 {
     const json_t *cell;

@@ -26,8 +26,9 @@ const char *k3_cell_label(const json_t *cell, char *text, size_t size);
 /* The backend alone where no other cell of the record has it, else the label. */
 const char *k3_cell_name(const json_t *cells, const json_t *cell, char *text, size_t size);
 
-bool          k3_cell_measured(const json_t *cell);                /* it has phases */
-size_t        k3_cells_measured(const json_t *cells);              /* how many */
+bool          k3_cell_measured(const json_t *cell);   /* it has phases */
+bool          k3_cell_moves_rows(const json_t *cell); /* or, an old record, does not say */
+size_t        k3_cells_measured(const json_t *cells); /* how many */
 const json_t *k3_cell_phase(const json_t *cell, const char *name); /* NULL: absent */
 
 /* Median of a phase in us; false when the cell does not have it. */

@@ -12,9 +12,7 @@ enum { NAMES = 96 };
 /* What moves no rows is no rival. */
 static bool competes(const json_t *cell)
 {
-    const json_t *moves = json_object_get(json_object_get(cell, "path"), "moves_rows");
-
-    return strcmp(k3_get_text(cell, "status"), "ok") == 0 && !json_is_false(moves);
+    return strcmp(k3_get_text(cell, "status"), "ok") == 0 && k3_cell_moves_rows(cell);
 }
 
 static bool is_rival(const json_t *cell, const json_t *other)

@@ -132,8 +132,7 @@ static double number_of(const json_t *phase, const char *name)
 /* What moves no rows is no rival. */
 static bool competes(const json_t *cell)
 {
-    return region_of(cell) != NULL &&
-           !json_is_false(json_object_get(json_object_get(cell, "path"), "moves_rows"));
+    return region_of(cell) != NULL && k3_cell_moves_rows(cell);
 }
 
 static bool same_work(const json_t *a, const json_t *b)

@@ -122,12 +122,15 @@ static void set_params(k3_qps_t *qps)
 static k3_status_t no_worker(ucs_status_t status, k3_error_t *err)
 {
     struct rlimit files = {0, 0};
+    char          allowed[24] = "unlimited";
 
-    (void)getrlimit(RLIMIT_NOFILE, &files);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+        snprintf(allowed, sizeof(allowed), "%llu", (unsigned long long)files.rlim_cur);
+    }
     return k3_fail(
         err, K3_ERR_ENV,
-        "UCX worker cannot be made: %s (open files allowed: %llu; free in /dev/shm: %llu bytes)",
-        ucs_status_string(status), (unsigned long long)files.rlim_cur, k3_shm_free());
+        "UCX worker cannot be made: %s (open files allowed: %s; free in /dev/shm: %llu bytes)",
+        ucs_status_string(status), allowed, k3_shm_free());
 }
 
 static k3_status_t open_worker(k3_qps_t *qps, k3_error_t *err)

@@ -148,6 +148,12 @@ for name in layouts transports; do
     expect_text out '^verdicts, backends .* signed ranks, better and worse can be told for' '^verdicts, two .* better and worse can be told for'
 done
 
+# The section that lacks most is named, not the one with most comparisons.
+printf 'tp = 2\n[many]\nbackend = mooncake,deepep:ll,nixl,uccl\nlaunches = 12\n[few]\nbackend = mooncake,deepep:ll\nlaunches = 3\n' >lacks.ini
+single sweep lacks.ini --dry-run
+expect_rc 0
+expect_text out '^verdicts, backends .* out of reach: 1 comparison of few needs 6 '
+
 # --- what costs one launch ---
 
 forget two
