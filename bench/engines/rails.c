@@ -33,13 +33,18 @@ static void rails_destroy(void *engine)
             e->notify_wants, e->passed,      e->got,          e->got_next,    e->forwarded,
             e->from,         e->record,      e->expert_begin, e->expert_fill, e->values,
             e->scales,       e->out,         e->pair_out,     e->decoded,     e->sum_row,
-            e->seen,         e->row,         e->pair,         e->where,       e->node_mark,
-            e->index_mark,   e->wait_qp,
+            e->seen,         e->row,         e->pair,         e->count_at,    e->channel_qp,
+            e->wait_qp,
     };
 
     for (unsigned i = 0; i < sizeof(memory) / sizeof(memory[0]); i++) {
         k3_free(memory[i]);
     }
+    k3_holders_destroy(&e->places);
+    k3_holders_destroy(&e->nodes);
+    k3_holders_destroy(&e->here);
+    k3_holders_destroy(&e->in_front);
+    k3_holders_destroy(&e->before);
     k3_compute_free(e->env.compute, e->copied);
     k3_compute_free(e->env.compute, e->results);
     k3_compute_free(e->env.compute, e->partial);
@@ -78,9 +83,8 @@ static k3_status_t alloc_origin(rails_engine_t *e, k3_error_t *err)
     uint64_t          row = e->env.cell->profile->notify ? 1 + (uint64_t)r->local : 0;
     uint64_t          lanes = r->channels > 0 ? r->channels : 1;
     const table_t     tables[] = {
-            {"places of experts", r->experts, sizeof(rails_where_t), &e->where},
-            {"nodes of a row", r->nodes, sizeof(uint32_t), &e->node_mark},
-            {"ranks of a row", r->per_node, sizeof(uint32_t), &e->index_mark},
+            {"queue pairs of channels", r->channels, sizeof(uint32_t), &e->channel_qp},
+            {"counts of experts", r->experts, sizeof(uint32_t), &e->count_at},
             {"rows for nodes", k3_mul(r->nodes, r->m), sizeof(rails_send_t), &e->list},
             {"rows for nodes", r->nodes, sizeof(uint32_t), &e->listed},
             {"rows for nodes", r->nodes, sizeof(uint32_t), &e->sent},
@@ -160,13 +164,53 @@ static k3_status_t check_names(const k3_rails_t *r, k3_error_t *err)
     return K3_OK;
 }
 
-static void find_experts(rails_engine_t *e)
+static k3_status_t alloc_holders(rails_engine_t *e, k3_error_t *err)
 {
-    for (uint32_t x = 0; x < e->rails.experts; x++) {
-        uint32_t place = e->env.cell->place_of[x / e->rails.local];
+    const k3_rails_t *r = &e->rails;
 
-        e->where[x] = (rails_where_t){.node = (uint16_t)(place / e->rails.per_node),
-                                      .index = (uint16_t)(place % e->rails.per_node)};
+    if (k3_holders_create(&e->places, r->experts, r->ranks, err) != K3_OK ||
+        k3_holders_create(&e->nodes, r->experts, r->nodes, err) != K3_OK ||
+        k3_holders_create(&e->here, r->experts, r->per_node, err) != K3_OK ||
+        k3_holders_create(&e->in_front, r->experts, e->node, err) != K3_OK) {
+        return err->status;
+    }
+    return k3_holders_create(&e->before, r->experts, e->index, err);
+}
+
+/* Counts of rows, where there are any: for each place, or each rank of a node of rings, and for its experts. */
+static uint32_t count_word(const rails_engine_t *e, uint32_t expert, uint32_t node, uint32_t index)
+{
+    const k3_rails_t *r = &e->rails;
+    uint32_t          of_rank = expert % r->local;
+
+    return e->rings == NULL
+               ? (node * r->per_node + index) * (1 + r->local) + 1 + of_rank
+               : node * e->rings->plan.rail_words + r->per_node + index * r->local + of_rank;
+}
+
+static void fill_tables(rails_engine_t *e)
+{
+    const k3_rails_t *r = &e->rails;
+
+    for (uint32_t c = 0; c < r->channels && e->rings == NULL; c++) {
+        e->channel_qp[c] = k3_rails_qp(e->env.cell->profile, r, c, true);
+    }
+    for (uint32_t x = 0; x < r->experts; x++) {
+        uint32_t place = e->env.cell->place_of[x / r->local];
+        uint32_t node = place / r->per_node, index = place % r->per_node;
+
+        k3_holders_give(&e->places, x, place);
+        k3_holders_give(&e->nodes, x, node);
+        e->count_at[x] = count_word(e, x, node, index);
+        if (node < e->node) {
+            k3_holders_give(&e->in_front, x, node);
+        }
+        if (node == e->node) {
+            k3_holders_give(&e->here, x, index);
+        }
+        if (node == e->node && index < e->index) {
+            k3_holders_give(&e->before, x, index);
+        }
     }
 }
 
@@ -193,8 +237,8 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
         k3_rails_plan(env->cell, &e->rails);
         e->node = env->cell->place_of[e->rank] / e->rails.per_node;
         e->index = env->cell->place_of[e->rank] % e->rails.per_node;
-        if (check_names(&e->rails, err) == K3_OK && alloc_origin(e, err) == K3_OK &&
-            alloc_forwarder(e, err) == K3_OK) {
+        if (check_names(&e->rails, err) == K3_OK && alloc_holders(e, err) == K3_OK &&
+            alloc_origin(e, err) == K3_OK && alloc_forwarder(e, err) == K3_OK) {
             alloc_receiver(e, err);
         }
         if (err->status == K3_OK && env->cell->profile->rings != NULL) {
@@ -213,7 +257,7 @@ static k3_status_t rails_create(const k3_engine_env_t *env, void **engine_p, k3_
         }
         return err->status;
     }
-    find_experts(e);
+    fill_tables(e);
     e->block = k3_qps_rows(e->qps);
     e->words = k3_qps_memory(e->qps);
     if (e->rings == NULL) {

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "bench/engines/blocks.h"
+#include "bench/engines/holders.h"
 #include "bench/plan/rails.h"
 
 /* A row on the list for a node. */
@@ -31,16 +32,11 @@ typedef struct rails_passed {
     uint32_t mask;     /* rings: which ranks, by index */
 } rails_passed_t;
 
-/* Where an expert is: node, and index among its ranks. */
-typedef struct rails_where {
-    uint16_t node, index;
-} rails_where_t;
-
 /* What the experts of a row say about this node. */
 typedef struct rails_here {
-    uint32_t count;    /* its ranks that hold some of them */
-    uint16_t position; /* of this node among those of the row */
-    uint16_t index[K3_TOPK_MAX];
+    uint32_t count;    /* its ranks that hold some of them, ascending */
+    uint32_t position; /* of this node among those of the row */
+    uint32_t index[K3_TOPK_MAX];
 } rails_here_t;
 
 /* A row that arrived, as its record's metadata says; read once, the record's values stay where they are. */
@@ -66,32 +62,34 @@ typedef struct rails_engine {
     bool     soft; /* some rank has lanes that need their peers' progress: k3_engine_finish_span */
 
     /* as origin */
-    rails_where_t *where;      /* [E] */
-    uint32_t      *node_mark;  /* [N] mark of the last row that had the node */
-    uint32_t      *index_mark; /* [n] likewise a rank of this node */
-    uint32_t       mark;
-    rails_send_t  *list;         /* [N][M] */
-    uint32_t      *listed;       /* [N] */
-    uint32_t      *sent;         /* [N] rows of the list that have left */
-    uint32_t      *slot_chunk;   /* [N] last chunk of own rows that the node gets, + 1 */
-    uint32_t      *slot_next;    /* [N][1 or channels] next slot; by chunks in the present chunk */
-    uint32_t      *flag_next;    /* [N] chunks begun */
-    uint32_t      *route_count;  /* [M] nodes that a row's results come back from */
-    uint64_t      *route_back;   /* [M][min(N, K)] their places in `returned` */
-    uint8_t       *returned;     /* of the block, but for rings */
-    uint8_t       *records;      /* [M] own records, of the block but for rings */
-    struct rings  *rings;        /* NULL: a slot for every row */
-    uint32_t      *notify_rows;  /* [R places][1 + L] own counts, as sent: the complement */
-    uint64_t      *notify_sums;  /* [n][1 + L] counts of the rail for the ranks of this node */
-    uint64_t      *notify_wants; /* [1 + L] what will arrive here */
+    k3_holders_t  places, nodes;
+    uint32_t     *channel_qp;   /* [channels] of its rows */
+    uint32_t     *count_at;     /* [E] word of an expert's rows among the counts that are sent */
+    rails_send_t *list;         /* [N][M] */
+    uint32_t     *listed;       /* [N] */
+    uint32_t     *sent;         /* [N] rows of the list that have left */
+    uint32_t     *slot_chunk;   /* [N] last chunk of own rows that the node gets, + 1 */
+    uint32_t     *slot_next;    /* [N][1 or channels] next slot; by chunks in the present chunk */
+    uint32_t     *flag_next;    /* [N] chunks begun */
+    uint32_t     *route_count;  /* [M] nodes that a row's results come back from */
+    uint64_t     *route_back;   /* [M][min(N, K)] their places in `returned` */
+    uint8_t      *returned;     /* of the block, but for rings */
+    uint8_t      *records;      /* [M] own records, of the block but for rings */
+    struct rings *rings;        /* NULL: a slot for every row */
+    uint32_t     *notify_rows;  /* [R places][1 + L] own counts, as sent: the complement */
+    uint64_t     *notify_sums;  /* [n][1 + L] counts of the rail for the ranks of this node */
+    uint64_t     *notify_wants; /* [1 + L] what will arrive here */
 
     /* as forwarder */
+    k3_holders_t    here;      /* ranks of this node, by index */
+    k3_holders_t    in_front;  /* nodes in front of this one */
     rails_passed_t *passed;    /* [N][slots] */
     uint32_t       *got;       /* [N][chunks or channels] rows seen */
     uint32_t       *got_next;  /* [N] chunks seen, or channels that are complete */
     uint64_t       *forwarded; /* [n] rows to each rank of the node */
 
     /* as receiver */
+    k3_holders_t    before; /* ranks of this node in front of this one, by index */
     uint64_t        rows_cap, pairs_cap;
     uint64_t       *from;             /* [n + 1] records of each forwarder */
     uint64_t        got_count[2];     /* rows and pairs of the present iteration */
@@ -196,7 +194,6 @@ k3_status_t k3_rails_name(const rails_engine_t *e, const uint8_t *meta, rails_ro
                           k3_error_t *err);
 k3_status_t k3_rails_meta(const rails_engine_t *e, const uint8_t *meta, rails_row_t *row,
                           int32_t *ids, k3_error_t *err);
-float       k3_rails_weight(const rails_engine_t *e, const uint8_t *meta, uint32_t k);
 k3_status_t k3_rails_refuse(const rails_engine_t *e, const rails_row_t *row, int32_t id,
                             k3_error_t *err);
 
@@ -209,9 +206,14 @@ static inline int32_t k3_rails_id(const k3_rails_t *r, const uint8_t *meta, uint
     return id;
 }
 
-/* A mark that no node and no rank of the node has: it grows by one a row, so that nothing is cleared between
- * rows. */
-uint32_t k3_rails_mark(rails_engine_t *e);
+static inline float k3_rails_weight(const k3_rails_t *r, const uint8_t *meta, uint32_t k)
+{
+    float weight;
+
+    memcpy(&weight, meta + r->name_bytes + (size_t)r->topk * r->id_bytes + k * sizeof(weight),
+           sizeof(weight));
+    return weight;
+}
 
 enum { K3_RAILS_AHEAD = 4 }; /* records whose metadata are on their way from memory */
 

@@ -22,16 +22,15 @@ static bool poll_forwarder(rails_engine_t *e, uint32_t index, k3_error_t *err)
     return true;
 }
 
-static k3_status_t add_pair(rails_engine_t *e, const uint8_t *meta, uint32_t k, int32_t id,
-                            k3_error_t *err)
+static k3_status_t refuse_selection(const rails_engine_t *e, const int32_t *ids,
+                                    const rails_row_t *row, k3_error_t *err)
 {
-    if (e->got_count[1] == e->pairs_cap) {
-        return k3_fail(err, K3_ERR_CHECK, "more than the %llu selections planned arrived",
-                       (unsigned long long)e->pairs_cap);
+    uint32_t k = 0;
+
+    while (ids[k] >= -1 && ids[k] < (int32_t)e->rails.experts) {
+        k++;
     }
-    e->pair[e->got_count[1]++] =
-        (rails_pair_t){(uint32_t)id - e->rank * e->rails.local, k3_rails_weight(e, meta, k)};
-    return K3_OK;
+    return k3_rails_refuse(e, row, ids[k], err);
 }
 
 /* One look at the selections of a record: those of this rank's experts, and how many ranks of the node in front
@@ -40,33 +39,30 @@ static k3_status_t take_selections(rails_engine_t *e, const uint8_t *meta, rails
                                    k3_error_t *err)
 {
     const k3_rails_t *r = &e->rails;
-    uint32_t          mark = k3_rails_mark(e);
+    uint32_t          first = e->rank * r->local;
+    int32_t           ids[K3_TOPK_MAX];
+    uint64_t          mine;
 
-    row->pair = e->got_count[1];
     for (uint32_t k = 0; k < r->topk; k++) {
-        int32_t       id = k3_rails_id(r, meta, k);
-        rails_where_t where;
-
-        if (id == -1) {
-            continue;
-        }
-        if (id < 0 || id >= (int32_t)r->experts) {
-            return k3_rails_refuse(e, row, id, err);
-        }
-        where = e->where[id];
-        if (where.node != e->node) {
-            continue;
-        }
-        if (where.index == e->index) {
-            if (add_pair(e, meta, k, id, err) != K3_OK) {
-                return err->status;
-            }
-            row->pairs++;
-        } else if (where.index < e->index && e->index_mark[where.index] != mark) {
-            e->index_mark[where.index] = mark;
-            row->part++;
-        }
+        ids[k] = k3_rails_id(r, meta, k);
     }
+    if (k3_holders_outside(ids, r->topk, r->experts)) {
+        return refuse_selection(e, ids, row, err);
+    }
+    mine = k3_holders_mine(ids, r->topk, first, r->local);
+    row->pair = e->got_count[1];
+    row->pairs = (uint32_t)__builtin_popcountll(mine);
+    if (row->pairs > e->pairs_cap - e->got_count[1]) {
+        return k3_fail(err, K3_ERR_CHECK, "more than the %llu selections planned arrived",
+                       (unsigned long long)e->pairs_cap);
+    }
+    for (; mine != 0; mine &= mine - 1) {
+        uint32_t k = (uint32_t)__builtin_ctzll(mine);
+
+        e->pair[e->got_count[1]++] =
+            (rails_pair_t){(uint32_t)ids[k] - first, k3_rails_weight(r, meta, k)};
+    }
+    row->part = k3_holders_number(&e->before, ids, r->topk);
     return K3_OK;
 }
 

@@ -118,7 +118,7 @@ static void poll_channel(rails_engine_t *e, uint32_t node, uint32_t channel, k3_
     if (e->got[lane] > INT32_MAX) {
         return;
     }
-    e->wait_qp[node] = k3_rails_qp(e->env.cell->profile, r, channel, true);
+    e->wait_qp[node] = e->channel_qp[channel];
     if (word == 0) {
         return;
     }

@@ -48,24 +48,18 @@ static void list_one(rails_engine_t *e, uint32_t row, const int32_t *ids)
 {
     const k3_rails_t *r = &e->rails;
     bool              whole = e->env.cell->profile->copy == K3_COPY_CHUNK;
-    uint32_t          places[K3_TOPK_MAX], nodes = 0, before = UINT32_MAX;
-    uint32_t          count = k3_rails_places(e->env.cell, ids, places);
+    uint32_t          nodes[K3_TOPK_MAX];
+    uint32_t          count = k3_holders_list(&e->nodes, ids, r->topk, nodes);
 
     if (whole) {
         list_everywhere(e, row);
     }
-    for (uint32_t t = 0; t < count; t++) {
-        uint32_t node = places[t] / r->per_node, slot;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot = whole && nodes[i] != e->node ? row : list_row(e, nodes[i], row);
 
-        if (node == before) {
-            continue;
-        }
-        before = node;
-        slot = whole && node != e->node ? row : list_row(e, node, row);
-        e->route_back[row * r->nodes_of_row + nodes] = k3_rails_back_at(r, node, slot, nodes, row);
-        nodes++;
+        e->route_back[row * r->nodes_of_row + i] = k3_rails_back_at(r, nodes[i], slot, i, row);
     }
-    e->route_count[row] = nodes;
+    e->route_count[row] = count;
 }
 
 void k3_rails_list_rows(rails_engine_t *e, const k3_rows_t *rows)
@@ -148,7 +142,7 @@ static void close_chunks(rails_engine_t *e)
 static void send_tail(rails_engine_t *e, uint32_t node, uint32_t channel, uint32_t rows, bool last)
 {
     const k3_rails_t *r = &e->rails;
-    uint32_t          qp = k3_rails_qp(e->env.cell->profile, r, channel, true);
+    uint32_t          qp = e->channel_qp[channel];
 
     k3_rails_signal(e, k3_rails_peer(e, node), qp,
                     r->flags + ((uint64_t)e->node * r->channels + channel) * 8,
@@ -167,7 +161,7 @@ static void send_to_channels(rails_engine_t *e, uint32_t node, uint64_t end)
         uint32_t channel = list[*i].row % r->channels;
         uint32_t sent = list[*i].slot - (uint32_t)(channel * r->channel_slots) + 1;
 
-        put_rows(e, node, k3_rails_qp(p, r, channel, true), list[*i], 1);
+        put_rows(e, node, e->channel_qp[channel], list[*i], 1);
         if (sent % p->tail_rows == 0) {
             send_tail(e, node, channel, p->tail_rows, false);
         }

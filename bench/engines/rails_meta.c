@@ -133,16 +133,6 @@ const uint8_t *k3_rails_read(rails_engine_t *e, uint8_t *records, uint64_t n, ui
 
 /* --- what they say --------------------------------------------------------------------------- */
 
-float k3_rails_weight(const rails_engine_t *e, const uint8_t *meta, uint32_t k)
-{
-    const k3_rails_t *r = &e->rails;
-    float             weight;
-
-    memcpy(&weight, meta + r->name_bytes + (size_t)r->topk * r->id_bytes + k * sizeof(weight),
-           sizeof(weight));
-    return weight;
-}
-
 k3_status_t k3_rails_name(const rails_engine_t *e, const uint8_t *meta, rails_row_t *row,
                           k3_error_t *err)
 {

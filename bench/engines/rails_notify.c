@@ -20,17 +20,14 @@ static void count_rows(rails_engine_t *e, const k3_rows_t *rows)
     memset(e->notify_rows, 0xff, (size_t)r->ranks * words * sizeof(uint32_t));
     for (uint64_t i = 0; i < rows->count; i++) {
         const int32_t *ids = rows->ids + i * r->topk;
-        uint32_t       count = k3_rails_places(e->env.cell, ids, places);
+        uint32_t       count = k3_holders_list(&e->places, ids, r->topk, places);
 
         for (uint32_t t = 0; t < count; t++) {
             e->notify_rows[places[t] * words]--;
         }
         for (uint32_t k = 0; k < r->topk; k++) {
             if (ids[k] >= 0) {
-                rails_where_t where = e->where[ids[k]];
-
-                e->notify_rows[((uint32_t)where.node * r->per_node + where.index) * words + 1 +
-                               (uint32_t)ids[k] % r->local]--;
+                e->notify_rows[e->count_at[ids[k]]]--;
             }
         }
     }

@@ -10,7 +10,7 @@ static void list_row(rails_engine_t *e, uint32_t channel, uint32_t row, const in
     const k3_rails_t *r = &e->rails;
     rings_t          *g = e->rings;
     uint32_t          places[K3_TOPK_MAX], nodes = 0, before = UINT32_MAX;
-    uint32_t          count = k3_rails_places(e->env.cell, ids, places);
+    uint32_t          count = k3_holders_list(&e->places, ids, r->topk, places);
 
     for (uint32_t t = 0; t < count; t++) {
         uint32_t node = places[t] / r->per_node;
@@ -72,11 +72,7 @@ static void count_rows(rails_engine_t *e, const k3_rows_t *rows)
     }
     for (uint64_t i = 0; i < rows->count * r->topk; i++) {
         if (rows->ids[i] >= 0) {
-            uint32_t      id = (uint32_t)rows->ids[i];
-            rails_where_t where = e->where[id];
-
-            e->rings->rail_counts[where.node * (size_t)words + r->per_node +
-                                  where.index * (size_t)r->local + id % r->local]--;
+            e->rings->rail_counts[e->count_at[rows->ids[i]]]--;
         }
     }
 }

@@ -118,35 +118,8 @@ k3_status_t k3_rails_wait(rails_engine_t *e, const char *what, k3_traffic_phase_
 
 /* --- rows of the node ---------------------------------------------------------------------- */
 
-uint32_t k3_rails_mark(rails_engine_t *e)
-{
-    if (++e->mark == 0) {
-        memset(e->node_mark, 0, e->rails.nodes * sizeof(*e->node_mark));
-        memset(e->index_mark, 0, e->rails.per_node * sizeof(*e->index_mark));
-        e->mark++;
-    }
-    return e->mark;
-}
-
 void k3_rails_here(rails_engine_t *e, const int32_t *ids, rails_here_t *here)
 {
-    uint32_t mark = k3_rails_mark(e);
-
-    here->count = 0;
-    here->position = 0;
-    for (uint32_t k = 0; k < e->rails.topk; k++) {
-        rails_where_t where;
-
-        if (ids[k] < 0) {
-            continue;
-        }
-        where = e->where[ids[k]];
-        if (where.node == e->node && e->index_mark[where.index] != mark) {
-            e->index_mark[where.index] = mark;
-            here->index[here->count++] = where.index;
-        } else if (where.node < e->node && e->node_mark[where.node] != mark) {
-            e->node_mark[where.node] = mark;
-            here->position++;
-        }
-    }
+    here->count = k3_holders_list(&e->here, ids, e->rails.topk, here->index);
+    here->position = k3_holders_number(&e->in_front, ids, e->rails.topk);
 }

@@ -29,10 +29,11 @@ static void ranks_destroy(void *engine)
                      e->counts,    e->row,    e->pair,    e->begin, e->fill,        e->values,
                      e->scales,    e->out,    e->partial, e->part,  e->parts,       e->weights,
                      e->announced, e->kept,   e->seen,    e->meta,  e->meta_at,     e->meta_from,
-                     e->sums,      e->coded};
+                     e->sums,      e->coded,  e->first_k};
     void *computed[] = {e->own_results, e->own_send, e->own_back, e->pulled, e->plain};
 
     k3_packed_destroy(e);
+    k3_holders_destroy(&e->holders);
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
         k3_free(owned[i]);
     }
@@ -52,7 +53,10 @@ static k3_status_t alloc_origin(ranks_engine_t *e, k3_error_t *err)
     bool              announces = e->env.cell->profile->notify && e->packed == NULL;
 
     k3_cell_dispatched(e->env.cell, e->rank, &first, &rows);
-    if (k3_alloc("targets", rows * g->copies, sizeof(ranks_target_t), &e->target, err) != K3_OK ||
+    if (k3_holders_create(&e->holders, g->experts, g->ranks, err) != K3_OK ||
+        k3_alloc("targets", rows * g->copies, sizeof(ranks_target_t), &e->target, err) != K3_OK ||
+        k3_alloc("first selections", 1 + (uint64_t)g->ranks, sizeof(uint32_t), &e->first_k, err) !=
+            K3_OK ||
         k3_alloc("targets of a row", rows, sizeof(uint32_t), &e->targets, err) != K3_OK ||
         k3_alloc("rows for each rank", g->ranks, sizeof(uint32_t), &e->next, err) != K3_OK ||
         k3_alloc("rows for each expert", g->experts, sizeof(uint32_t), &e->expert_rows, err) !=
@@ -65,6 +69,9 @@ static k3_status_t alloc_origin(ranks_engine_t *e, k3_error_t *err)
     if (e->packs && k3_alloc("rows for each rank", k3_mul(g->ranks, g->m), sizeof(void *),
                              &e->leaves, err) != K3_OK) {
         return err->status;
+    }
+    for (uint32_t x = 0; x < g->experts; x++) {
+        k3_holders_give(&e->holders, x, x / g->local);
     }
     for (uint32_t r = 0; r < g->ranks; r++) {
         e->base[r] = e->rank * g->m;
@@ -83,8 +90,7 @@ static k3_status_t alloc_experts(ranks_engine_t *e, k3_error_t *err)
     e->result_stride = own ? (uint64_t)g->width * sizeof(uint16_t) : g->result;
     if (k3_alloc("rows arrived", g->ranks, sizeof(uint32_t), &e->counts, err) != K3_OK ||
         k3_alloc("rows here", e->cap, sizeof(ranks_row_t), &e->row, err) != K3_OK ||
-        k3_alloc("pairs here", k3_add(e->cap, g->topk), sizeof(ranks_pair_t), &e->pair, err) !=
-            K3_OK ||
+        k3_alloc("pairs here", e->cap, sizeof(ranks_pair_t), &e->pair, err) != K3_OK ||
         k3_alloc("expert ranges", (uint64_t)g->local + 1, sizeof(uint64_t), &e->begin, err) !=
             K3_OK ||
         k3_alloc("expert ranges", g->local, sizeof(uint64_t), &e->fill, err) != K3_OK ||

@@ -3,6 +3,7 @@
 #define K3_ENGINES_RANKS_ENGINE_H
 
 #include "bench/engines/engine.h"
+#include "bench/engines/holders.h"
 #include "bench/plan/ranks.h"
 
 /* One copy of an own row: who gets it, its number among this rank's rows there, the first of the K
@@ -45,6 +46,8 @@ typedef struct ranks_engine {
 
     uint8_t *send,
         *own_send;           /* records as they leave; own_send: not in the block, of the compute */
+    k3_holders_t    holders; /* ranks */
+    uint32_t       *first_k; /* [R + 1] of a row's selections, the first that each rank holds */
     ranks_target_t *target;  /* [own rows][copies] */
     uint32_t       *targets; /* [own rows] */
     const void    **leaves;  /* [R][own rows] where they are packed: the rows for each rank */
@@ -58,7 +61,7 @@ typedef struct ranks_engine {
     uint64_t      announced_pairs;
     uint64_t      cap, rows_here, pairs_here; /* cap of both: what the routing brings */
     ranks_row_t  *row;                        /* [cap] */
-    ranks_pair_t *pair;                       /* [cap + K] */
+    ranks_pair_t *pair;                       /* [cap] */
     uint64_t     *begin;                      /* [local + 1] */
     uint64_t     *fill;                       /* [local] */
     const void  **values, **scales;           /* [cap] by expert */

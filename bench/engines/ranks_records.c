@@ -6,34 +6,38 @@
 
 /* --- at the origin --------------------------------------------------------------------------- */
 
-/* The ranks that get row i, each once. By rank, so that what comes back is added in that order; where
+/* The ranks that get a row, each once. By rank, so that what comes back is added in that order; where
  * results are told apart by position among the K selections, in their order. */
 static uint32_t find_targets(ranks_engine_t *e, const int32_t *ids, ranks_target_t *target)
 {
     const k3_ranks_t *g = &e->g;
-    uint32_t          n = 0;
+    uint32_t          list[K3_TOPK_MAX], n = 0;
 
-    for (uint32_t k = 0; k < g->topk; k++) {
-        uint32_t rank, at = 0;
-
-        if (ids[k] < 0) {
-            continue;
+    for (uint32_t k = g->topk; k > 0; k--) {
+        e->first_k[k3_holders_of(&e->holders, ids[k - 1])] = k - 1;
+    }
+    if (g->back != K3_BACK_BY_TOPK) {
+        n = k3_holders_list(&e->holders, ids, g->topk, list);
+    } else {
+        for (uint32_t k = 0; k < g->topk; k++) {
+            list[n] = k3_holders_of(&e->holders, ids[k]);
+            n += list[n] < g->ranks && e->first_k[list[n]] == k;
         }
-        rank = (uint32_t)ids[k] / g->local;
-        e->expert_rows[ids[k]]++;
-        while (at < n && target[at].rank != rank) {
-            at++;
-        }
-        if (at < n) {
-            continue;
-        }
-        for (; g->back != K3_BACK_BY_TOPK && at > 0 && target[at - 1].rank > rank; at--) {
-            target[at] = target[at - 1];
-        }
-        target[at] = (ranks_target_t){.rank = rank, .slot = e->next[rank]++, .k = k};
-        n++;
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        target[j] =
+            (ranks_target_t){.rank = list[j], .slot = e->next[list[j]]++, .k = e->first_k[list[j]]};
     }
     return n;
+}
+
+static void count_rows_of_experts(ranks_engine_t *e, const int32_t *ids)
+{
+    for (uint32_t k = 0; k < e->g.topk; k++) {
+        if (ids[k] >= 0) {
+            e->expert_rows[ids[k]]++;
+        }
+    }
 }
 
 static void write_ids(const k3_ranks_t *g, const int32_t *ids, uint8_t *meta)
@@ -110,6 +114,7 @@ void k3_ranks_list_rows(ranks_engine_t *e, const k3_rows_t *rows)
         ranks_target_t *t = e->target + i * g->copies;
 
         e->targets[i] = find_targets(e, rows->ids + i * g->topk, t);
+        count_rows_of_experts(e, rows->ids + i * g->topk);
         for (uint32_t j = 0; e->packs && j < e->targets[i]; j++) {
             e->leaves[t[j].rank * g->m + t[j].slot] = k3_ranks_record(e, i);
         }
@@ -150,15 +155,14 @@ static void read_ids(const k3_ranks_t *g, const uint8_t *meta, int32_t *ids)
     }
 }
 
-static void read_weights(const k3_ranks_t *g, const uint8_t *meta, float *weights)
+static float weight_of(const k3_ranks_t *g, const uint8_t *meta, uint32_t k)
 {
+    float weight = 1.0f;
+
     if (g->weights_at != K3_NO_AREA) {
-        memcpy(weights, meta + (g->weights_at - g->meta_at), g->topk * sizeof(*weights));
-        return;
+        memcpy(&weight, meta + (g->weights_at - g->meta_at) + k * sizeof(weight), sizeof(weight));
     }
-    for (uint32_t k = 0; k < g->topk; k++) {
-        weights[k] = 1.0f;
-    }
+    return weight;
 }
 
 static k3_status_t too_many(const ranks_engine_t *e, k3_error_t *err)
@@ -181,39 +185,31 @@ static k3_status_t check_ids(const ranks_engine_t *e, const int32_t *ids, const 
     return K3_OK;
 }
 
-/* The row's pairs with local experts, behind those of the rows before. Which of the K experts are here cannot be
- * guessed by a processor: each is written, and the next one over it when it is not. `pair` has room for K more. */
+/* The row's pairs with local experts, behind those of the rows before. */
 static k3_status_t take_pairs(ranks_engine_t *e, const uint8_t *meta, ranks_row_t *row,
                               k3_error_t *err)
 {
     const k3_ranks_t *g = &e->g;
-    ranks_pair_t     *pair = e->pair + e->pairs_here;
-    uint32_t          first = e->rank * g->local, n = 0;
+    uint32_t          first = e->rank * g->local;
     int32_t           ids[K3_TOPK_MAX];
-    float             weights[K3_TOPK_MAX];
-    bool              outside = false;
+    uint64_t          mine;
 
     read_ids(g, meta, ids);
-    read_weights(g, meta, weights);
-    for (uint32_t k = 0; k < g->topk; k++) {
-        uint32_t local = (uint32_t)ids[k] - first;
-
-        pair[n] = (ranks_pair_t){local, k, weights[k]};
-        n += local < g->local;
-        outside |= ids[k] < -1 || ids[k] >= (int32_t)g->experts;
-    }
-    if (outside) {
+    if (k3_holders_outside(ids, g->topk, g->experts)) {
         return check_ids(e, ids, row, err);
     }
-    if (n > e->cap - e->pairs_here) {
+    mine = k3_holders_mine(ids, g->topk, first, g->local);
+    row->pair = e->pairs_here;
+    row->pairs = (uint32_t)__builtin_popcountll(mine);
+    if (row->pairs > e->cap - e->pairs_here) {
         return too_many(e, err);
     }
-    for (uint32_t j = 0; j < n; j++) {
-        e->begin[pair[j].expert + 1]++;
+    for (; mine != 0; mine &= mine - 1) {
+        uint32_t k = (uint32_t)__builtin_ctzll(mine), local = (uint32_t)ids[k] - first;
+
+        e->pair[e->pairs_here++] = (ranks_pair_t){local, k, weight_of(g, meta, k)};
+        e->begin[local + 1]++;
     }
-    row->pair = e->pairs_here;
-    row->pairs = n;
-    e->pairs_here += n;
     return K3_OK;
 }
 

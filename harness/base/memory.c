@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness/base/arith.h"
 #include "harness/base/log.h"
@@ -82,12 +83,21 @@ static void *allocate_huge(uint64_t bytes)
     uint64_t offset = k3_round_up(address + SMALL_ALIGN, HUGE_ALIGN) - address;
     void    *pointer = start_block(base, offset, bytes, mapped);
 
-    (void)madvise(pointer, k3_round_up(bytes, HUGE_ALIGN),
-                  MADV_HUGEPAGE); /* a hint, may be refused */
+    k3_memory_huge(pointer, k3_round_up(bytes, HUGE_ALIGN));
     if (atomic_load(&touched)) {
         memset(pointer, 0, bytes);
     }
     return pointer;
+}
+
+void k3_memory_huge(void *memory, uint64_t bytes)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)memory;
+    uint64_t skipped = k3_round_up(at, page) - at;
+
+    if (bytes > skipped) {
+        (void)madvise((char *)memory + skipped, bytes - skipped, MADV_HUGEPAGE);
+    }
 }
 
 void k3_alloc_touched(bool on)

@@ -20,6 +20,9 @@ void        k3_free(void *pointer); /* NULL is fine */
  * the first store to it. */
 void k3_alloc_touched(bool on);
 
+/* A hint that [memory, memory + bytes) should lie in huge pages where the kernel has some for it. */
+void k3_memory_huge(void *memory, uint64_t bytes);
+
 uint64_t k3_alloc_bytes(void); /* now allocated */
 uint64_t k3_alloc_calls(void); /* k3_alloc calls since the start */
 

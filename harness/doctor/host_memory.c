@@ -66,6 +66,22 @@ static void look_at_huge_pages(const k3_host_facts_t *f, k3_findings_t *out)
     }
 }
 
+/* Most systems have them off. */
+static void look_at_shared_huge_pages(const k3_host_facts_t *f, k3_findings_t *out)
+{
+    char text[K3_SYS_LINE];
+
+    if (k3_sys_chosen(f->root, "/sys/kernel/mm/transparent_hugepage/shmem_enabled", text)) {
+        bool off = strcmp(text, "never") == 0 || strcmp(text, "deny") == 0;
+
+        k3_find(
+            out, "memory", "shared huge pages", "%s%s", text,
+            off ? "; `advise` in /sys/kernel/mm/transparent_hugepage/shmem_enabled saves mapped "
+                  "lanes (--p2p on) address translations"
+                : "");
+    }
+}
+
 static bool has_rdma(const char *root)
 {
     static k3_sys_names_t names;
@@ -127,6 +143,7 @@ void k3_doctor_memory(const k3_host_facts_t *facts, k3_findings_t *findings)
 {
     look_at_amounts(facts, findings);
     look_at_huge_pages(facts, findings);
+    look_at_shared_huge_pages(facts, findings);
     look_at_locks(facts, findings);
     look_at_shared_memory(facts, findings);
 }

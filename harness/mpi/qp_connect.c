@@ -222,6 +222,7 @@ static k3_status_t connect_peer(k3_qps_t *qps, const directory_t *directory, int
                            "UCX needs sysv or posix shared memory for it, or use p2p off",
                            peer, ucs_status_string(status));
         }
+        k3_memory_huge(mapped, k3_block_bytes(qps->bytes));
         map_lanes(qps, peer, mapped, K3_LANE_P2P);
         return K3_OK;
     }

@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include "harness/base/arith.h"
+#include "harness/base/memory.h"
 #include "harness/mpi/memory_type.h"
 #include "harness/mpi/qp_internal.h"
 
@@ -105,6 +106,7 @@ k3_status_t k3_block_create(k3_qps_t *qps, k3_error_t *err)
         return k3_fail(err, K3_ERR_ENV, "UCX gives no address for the symmetric memory");
     }
     qps->memory = attr.address;
+    k3_memory_huge(qps->memory, total);
     clear_block(qps, total);
     return K3_OK;
 }

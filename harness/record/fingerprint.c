@@ -126,6 +126,7 @@ static json_t *volatile_facts(void)
     struct utsname system;
     const char    *cpu0 = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     const char    *thp = "/sys/kernel/mm/transparent_hugepage/enabled";
+    const char    *shared = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
     (void)json_object_set_new(facts, "system", system_name());
     (void)json_object_set_new(facts, "kernel",
@@ -134,6 +135,7 @@ static json_t *volatile_facts(void)
     (void)json_object_set_new(facts, "turbo", turbo());
     (void)json_object_set_new(facts, "smt", line_of("/sys/devices/system/cpu/smt/control"));
     (void)json_object_set_new(facts, "transparent_huge_pages", chosen_of(thp));
+    (void)json_object_set_new(facts, "shared_huge_pages", chosen_of(shared));
     (void)json_object_set_new(facts, "load", load_averages());
     (void)json_object_set_new(facts, "cgroup_cpus", group_cpus());
     (void)json_object_set_new(facts, "cgroup_memory_bytes", group_memory());

@@ -37,7 +37,7 @@ UCX_FOLDERS = ("harness/mpi/",)
 GPU_FOLDERS = ("kernels/gpu/", "harness/device/gpu/")
 
 # Shared headers of the engines; all others in that folder belong to the engine of their name.
-ENGINE_HEADERS = ("engine", "blocks", "compute", "spans")
+ENGINE_HEADERS = ("engine", "blocks", "compute", "holders", "spans")
 
 
 def is_mpi(header):

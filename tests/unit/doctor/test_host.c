@@ -83,6 +83,8 @@ static void laptop(void)
     put("/sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");
     put("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
     put("/sys/kernel/mm/transparent_hugepage/defrag", "[always] defer madvise never\n");
+    put("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+        "always within_size [advise] never deny force\n");
     put("/sys/class/net/lo/operstate", "unknown\n");
     put("/sys/class/net/wlan0/operstate", "up\n");
     put("/sys/class/net/wlan0/mtu", "1500\n");
@@ -102,6 +104,8 @@ static void test_laptop(void **state)
     expect("cpu", "quota", K3_LEVEL_OK, "none");
     expect("cpu", "load", K3_LEVEL_OK, "0.10 on 8");
     expect("memory", "huge pages", K3_LEVEL_WARN, "always");
+    expect("memory", "shared huge pages", K3_LEVEL_OK, "advise");
+    assert_null(strstr(line("memory", "shared huge pages")->value, "saves"));
     expect("memory", "locked", K3_LEVEL_OK, "8 MiB"); /* no RDMA device: nothing needs locks */
     expect("network", "wlan0", K3_LEVEL_OK, "up");
     expect("network", "eth0", K3_LEVEL_OK, "down");
@@ -127,6 +131,10 @@ static void test_container(void **state)
     put("/sys/fs/cgroup/memory.max", "536870912\n");
     put("/sys/fs/cgroup/cpu.stat", "nr_periods 100\nnr_throttled 40\n");
     look(2, 1, NULL);
+    put("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+        "always within_size advise [never] deny force\n");
+    look(2, 1, NULL);
+    expect("memory", "shared huge pages", K3_LEVEL_OK, "never; `advise` in /sys/kernel/mm");
     expect("cpu", "quota", K3_LEVEL_WARN, "2 cores of 64");
     expect("cpu", "throttled", K3_LEVEL_WARN, "40 of 100");
     expect("memory", "limit", K3_LEVEL_BAD, "0.50 GiB");
