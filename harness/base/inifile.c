@@ -6,14 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_MAX_BYTES = 1 << 20 };
+enum { FILE_MAX_BYTES = 1 << 20, VALUE_MAX = 4096 };
 
 typedef struct reading {
-    const char   *path;
-    const char   *next; /* rest of the text */
-    const char   *end;
-    int           line; /* number of the line that inih holds */
-    char          section[K3_INI_SECTION_MAX];
+    const char *path;
+    const char *next; /* rest of the text */
+    const char *end;
+    int         line; /* number of the line that inih holds */
+    char        section[K3_INI_SECTION_MAX];
+    char       *list; /* [VALUE_MAX] a value that ends with a comma, so far; empty: there is none */
+    int         list_line; /* where it begins */
     k3_ini_take_t take;
     void         *user;
     k3_error_t    fault; /* the first one; nothing is read after it */
@@ -37,22 +39,36 @@ static bool check_line(reading_t *reading, const char *start, size_t length, siz
         }
     }
     if (length > limit) {
-        k3_fail(&reading->fault, K3_ERR_USAGE, "%s:%d: line of %zu bytes; the limit is %zu",
-                reading->path, reading->line, length, limit);
+        k3_fail(
+            &reading->fault, K3_ERR_USAGE,
+            "%s:%d: line of %zu bytes; the limit is %zu (a list that ends with a comma goes on in "
+            "the next line)",
+            reading->path, reading->line, length, limit);
         return false;
     }
     return true;
 }
 
-static bool hand_over(reading_t *reading, const char *key, const char *value)
+static bool hand_over(reading_t *reading, int line, const char *key, const char *value)
 {
     k3_ini_entry_t entry = {.path = reading->path,
-                            .line = reading->line,
+                            .line = line,
                             .section = reading->section,
                             .key = key,
                             .value = value};
 
     return reading->take(reading->user, &entry, &reading->fault) == K3_OK;
+}
+
+/* A list at whose comma the text or its section ends. */
+static bool is_open(reading_t *reading)
+{
+    if (reading->list[0] == '\0') {
+        return false;
+    }
+    k3_fail(&reading->fault, K3_ERR_USAGE, "%s:%d: the list ends with a comma, nothing follows it",
+            reading->path, reading->list_line);
+    return true;
 }
 
 /* inih cuts long names of sections without a word and says nothing of a section without keys, so heads are
@@ -61,6 +77,9 @@ static bool take_head(reading_t *reading, const char *start, size_t length)
 {
     const char *end = memchr(start, ']', length), *first = start + 1, *stop = end, *rest;
 
+    if (is_open(reading)) {
+        return false;
+    }
     if (end == NULL) {
         return true; /* inih names the line */
     }
@@ -82,12 +101,26 @@ static bool take_head(reading_t *reading, const char *start, size_t length)
     }
     memcpy(reading->section, first, (size_t)(stop - first));
     reading->section[stop - first] = '\0';
-    return hand_over(reading, NULL, NULL);
+    return hand_over(reading, reading->line, NULL, NULL);
+}
+
+/* The end of what a line says in front of a comment. inih looks for none where a value goes on. */
+static const char *stop_at_comment(const char *start, const char *stop)
+{
+    for (const char *at = start + 1; at < stop; at++) {
+        if (*at == ';' && is_blank(at[-1])) {
+            stop = at;
+        }
+    }
+    while (start < stop && is_blank(stop[-1])) {
+        stop--;
+    }
+    return stop;
 }
 
 /* fgets for inih. It cuts a line that does not fit its buffer and takes the rest for a new one, so
  * long lines stop here; it takes an indented line for more of the value above, so blanks in front
- * go. */
+ * go, and one comes where the value above is a list that goes on. */
 static char *next_line(char *buffer, int room, void *stream)
 {
     reading_t *reading = stream;
@@ -109,23 +142,44 @@ static char *next_line(char *buffer, int room, void *stream)
         stop--;
     }
 
-    size_t length = (size_t)(stop - start);
+    size_t indent = reading->list[0] != '\0';
+    size_t length = (size_t)((indent ? stop_at_comment(start, stop) : stop) - start);
 
-    if (!check_line(reading, start, length, (size_t)room - 2)) {
+    if (!check_line(reading, start, length, (size_t)room - 2 - indent)) {
         return NULL;
     }
-    memcpy(buffer, start, length);
-    memcpy(buffer + length, "\n", 2);
-    if (length > 0 && buffer[0] == '[') {
-        return take_head(reading, buffer, length) ? buffer : NULL;
+    buffer[0] = ' ';
+    memcpy(buffer + indent, start, length);
+    memcpy(buffer + indent + length, "\n", 2);
+    if (length > 0 && start[0] == '[') {
+        return take_head(reading, start, length) ? buffer : NULL;
     }
     return buffer;
 }
 
 static int handle_entry(void *user, const char *section, const char *key, const char *value)
 {
+    reading_t *reading = user;
+    size_t     had = strlen(reading->list), more = strlen(value);
+    bool       goes_on = more > 0 && value[more - 1] == ',', handed;
+
     (void)section;
-    return hand_over(user, key, value);
+    if (had == 0 && !goes_on) {
+        return hand_over(reading, reading->line, key, value);
+    }
+    if (had + more >= VALUE_MAX) {
+        k3_fail(&reading->fault, K3_ERR_USAGE, "%s:%d: a value of %zu bytes; the limit is %d",
+                reading->path, reading->line, had + more, VALUE_MAX - 1);
+        return 0;
+    }
+    reading->list_line = had == 0 ? reading->line : reading->list_line;
+    memcpy(reading->list + had, value, more + 1);
+    if (goes_on) {
+        return 1;
+    }
+    handed = hand_over(reading, reading->list_line, key, reading->list);
+    reading->list[0] = '\0';
+    return handed;
 }
 
 static k3_status_t read_text(const char *path, char *text, size_t room, size_t *length,
@@ -156,6 +210,9 @@ static k3_status_t parse_text(reading_t *reading, k3_error_t *err)
 
     /* inih gives the first line in error and reads on; ours may be a later one, or one it never
      * saw. */
+    if (reading->fault.status == K3_OK && rc == 0) {
+        (void)is_open(reading);
+    }
     if (rc > 0 && (reading->fault.status == K3_OK || rc < reading->line)) {
         return k3_fail(err, K3_ERR_USAGE, "%s:%d: neither 'key = value' nor '[section]'",
                        reading->path, rc);
@@ -172,7 +229,7 @@ static k3_status_t parse_text(reading_t *reading, k3_error_t *err)
 k3_status_t k3_ini_read(const char *path, k3_ini_take_t take, void *user, k3_error_t *err)
 {
     size_t length = 0;
-    char  *text = malloc(FILE_MAX_BYTES + 1);
+    char  *text = malloc(FILE_MAX_BYTES + 1 + VALUE_MAX), *list;
 
     if (text == NULL) {
         return k3_fail(err, K3_ERR_ENV, "options file '%.200s': no memory to read it", path);
@@ -181,7 +238,10 @@ k3_status_t k3_ini_read(const char *path, k3_ini_take_t take, void *user, k3_err
     k3_status_t status = read_text(path, text, FILE_MAX_BYTES + 1, &length, err);
 
     if (status == K3_OK) {
+        list = text + FILE_MAX_BYTES + 1;
+        list[0] = '\0';
         reading_t reading = {.path = path,
+                             .list = list,
                              .next = text,
                              .end = text + length,
                              .take = take,

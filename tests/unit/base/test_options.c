@@ -438,6 +438,41 @@ static void test_file_with_long_lines(void **state)
     expect_line_refused(text, ":1: line of 509 bytes; the limit is 198");
 }
 
+/* A value that ends with a comma goes on in the next line that is neither blank nor a comment. */
+static void test_file_with_lists_over_lines(void **state)
+{
+    char          text[8192] = "tokens = 1,\n";
+    k3_options_t *options;
+
+    (void)state;
+    options =
+        must_read_ini("tokens = 1,\n  2, ; two\n\n; none\nmodel = k:3,\n7\n[x]\ncheck = on\n");
+    check_value(options, "tokens", "1,2,model = k:3,7", K3_ORIGIN_FILE);
+    check_value(options, "check", "on", K3_ORIGIN_FILE);
+    k3_options_free(options);
+    expect_line_refused("tokens = 1,\n2,\n", ":1: the list ends with a comma, nothing follows it");
+    expect_line_refused("\ntokens = 1, ; two\n[cell]\nmodel = x\n",
+                        ":2: the list ends with a comma, nothing follows it");
+    expect_line_refused("check = on,\n maybe\n", ":1: check: 'on,maybe' is no value of a switch");
+    memset(text + 12, '1', 197);
+    strcpy(text + 12 + 197, "\n");
+    options = must_read_ini(text);
+    assert_int_equal(strlen(k3_options_get(options, "tokens")), 199);
+    k3_options_free(options);
+    memset(text + 12, '1', 198);
+    strcpy(text + 12 + 198, "\n");
+    expect_line_refused(text, ":2: line of 198 bytes; the limit is 197");
+    text[12] = '\0';
+    for (int i = 0; i < 41; i++) {
+        char line[102];
+
+        memset(line, '2', 99);
+        strcpy(line + 99, ",\n");
+        strcat(text, line);
+    }
+    expect_line_refused(text, ":42: a value of 4102 bytes; the limit is 4095");
+}
+
 static void test_hostile_files(void **state)
 {
     static char large[(1 << 20) + 1];
@@ -587,6 +622,7 @@ int main(void)
         OPTION_TEST(test_one_section_of_a_file),
         OPTION_TEST(test_sections_have_known_keys_once),
         OPTION_TEST(test_file_with_long_lines),
+        OPTION_TEST(test_file_with_lists_over_lines),
         OPTION_TEST(test_hostile_files),
         OPTION_TEST(test_unreadable_file),
         OPTION_TEST(test_U05_precedence_and_origin),
