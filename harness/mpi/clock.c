@@ -61,9 +61,9 @@ static void read_both(uint64_t *tsc, uint64_t *ns)
     uint64_t best = UINT64_MAX;
 
     for (int i = 0; i < 16; i++) {
-        uint64_t before = __rdtsc();
+        uint64_t before = __builtin_ia32_rdtsc();
         uint64_t now = k3_clock_slow();
-        uint64_t after = __rdtsc();
+        uint64_t after = __builtin_ia32_rdtsc();
 
         if (after - before < best) {
             best = after - before;
