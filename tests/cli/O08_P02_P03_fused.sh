@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 fused=megamoe,flashinfer_megamoe,ascend_fuseep
-model=(--model "tiny:E=32,K=4" --seed 7 --check every --iters 3)
+model=(--model "tiny:E=32,K=4,I=64,S=64" --seed 7 --check every --iters 3)
 
 components=region,experts
 long_tests && components=region,pair,experts
@@ -23,6 +23,11 @@ expect all.json '.cells[] | select(.component == "region") | [.phases[].name] | 
 launch 2 run "${model[@]}" --iters 1 --backend "$fused" --tokens 32 --component experts --out one.json
 expect_rc 0
 expect one.json '.cells[].overlap | near(.hidden_us; .dispatch_us + .expert_us + .combine_us - .span_us; 0.01) or ((.hidden_us - (.dispatch_us + .expert_us + .combine_us - .span_us)) | fabs < 0.5)'
+
+# Of all records that the schema is tried on, these alone have an overlap.
+python3 "$source_dir/tests/rules/check_schema.py" "$source_dir/results/schema/k3bench.result.1.schema.json" --changes one.json >schema.txt
+status=$?
+check "the schema holds: $(head -c 500 schema.txt)" [ "$status" = 0 -o "$status" = 77 ]
 
 # 16 rows x 8 ranks x 4. The pull: 4 bytes an index, 16 for each (source, expert), a barrier of 8 x 8
 # words; 256 + 8 + 4 bytes a read, booked where the rows come from; results and two barriers back.
