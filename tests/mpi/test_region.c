@@ -85,7 +85,7 @@ static void test_memory(void)
         k3_memory_t       plan;
         opened_t          o;
 
-        request.model = "kimi-k3-mini:E=64,K=8";
+        request.model = "kimi-k3-mini:E=64,K=8,I=128,S=128";
         request.qps = fewer_lanes(backend);
         open_region(&o, &request, NULL);
         run_once(&o);
