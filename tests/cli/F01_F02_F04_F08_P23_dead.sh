@@ -3,7 +3,7 @@
 # Alone: time limits.
 . "$(dirname "$0")/lib.sh"
 
-cell=(--model "tiny:E=32,K=4" --dp 2 --nodes-as 2 --seed 7 --check every)
+cell=(--model "tiny:E=32,K=4,I=128" --dp 2 --nodes-as 2 --seed 7 --check every)
 masks='.faults.masks | table'
 
 # F01: dead when the results are due. All survivors leave out its experts, the weights stay, nothing of an

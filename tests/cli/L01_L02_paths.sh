@@ -13,7 +13,7 @@ expect plan.json '.cells[1] | (.path.fast | not) and .work.dispatch_ratio == 32 
 expect plan.json '.cells[1].traffic.dispatch.messages == 32 * .cells[0].traffic.dispatch.messages'
 
 # Measured: 8 ranks, both rules in one launch.
-layout=(--model "tiny:E=32,K=4" --tp 8 --dp 2 --tokens 4 --nodes-as 2 --iters 3 --check every)
+layout=(--model "tiny:E=32,K=4,I=128" --tp 8 --dp 2 --tokens 4 --nodes-as 2 --iters 3 --check every)
 launch 8 run "${layout[@]}" --backend "$slabs" --path auto --path-rule registry,before-36862 --out paths.json
 expect_rc 0
 expect_good paths.json 4

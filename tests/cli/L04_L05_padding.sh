@@ -2,7 +2,7 @@
 # Rows that the attention group does not divide: padded, counted apart, never dispatched. L04, L05.
 . "$(dirname "$0")/lib.sh"
 
-small=(--model "tiny:E=32,K=4" --nodes-as 2 --iters 2 --check every --seed 3)
+small=(--model "tiny:E=32,K=4,I=128" --nodes-as 2 --iters 2 --check every --seed 3)
 
 # expect_rows FILE ROWS PADDING: every cell of 8 ranks; K = 4; each check looks at all rows.
 expect_rows() {

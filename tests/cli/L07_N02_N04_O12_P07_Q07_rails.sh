@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 all=mori:v1,mori:v1ll,deepep_v2:hybrid,deepep:normal
-small=(--model "tiny:E=32,K=4" --seed 7 --check every --iters 2)
+small=(--model "tiny:E=32,K=4,I=128" --seed 7 --check every --iters 2)
 
 # Region with all it does, two nodes and four.
 launch 8 run "${small[@]}" --backend "$all" --qps 10 --tokens 16 --nodes-as 2 --out two.json

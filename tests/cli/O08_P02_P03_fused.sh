@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 fused=megamoe,flashinfer_megamoe,ascend_fuseep
-model=(--model "tiny:E=32,K=4,I=64,S=64" --seed 7 --check every --iters 3)
+model=(--model "tiny:E=32,K=4,I=128" --seed 7 --check every --iters 3)
 
 components=region,experts
 long_tests && components=region,pair,experts

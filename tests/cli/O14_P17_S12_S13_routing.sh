@@ -20,7 +20,7 @@ with open(path, "wb") as f:
 PYTHON
 }
 
-cell=(--model tiny:E=32 --tokens 8 --seed 7 --check every)
+cell=(--model tiny:E=32,I=128 --tokens 8 --seed 7 --check every)
 
 # Step 0 uniform, step 1 to few experts, step 2 with rows that are not sent: each iteration has its own plan, and rows of
 # the step before lie where this one writes none.

@@ -6,7 +6,7 @@
 apart=deepep_v2:direct,mori:asyncll,nccl_ep,pplx_garden # may be on several nodes
 mapped=mori:intra,mori:intra_pull,flashinfer            # live on mapped memory
 all=$apart,$mapped
-small=(--model "tiny:E=32,K=4,H=512,L=256" --tokens 16 --seed 7 --check every --iters 3)
+small=(--model "tiny:E=32,K=4,H=512,L=256,I=128" --tokens 16 --seed 7 --check every --iters 3)
 pair=("${small[@]}" --component pair) # the rows alone, half of the time
 
 # --- each component, one node and several, by stores and by queue pairs -------------------------------

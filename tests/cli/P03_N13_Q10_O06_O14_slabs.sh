@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 all=mooncake,deepep:ll,nixl,uccl,pplx
-cell=(--model "tiny:E=32,K=4" --dp 2 --seed 7 --check every --iters 2)
+cell=(--model "tiny:E=32,K=4,I=128" --dp 2 --seed 7 --check every --iters 2)
 
 # Right, and measured == plan, by stores and through queue pairs; one group of several ranks and ranks alone.
 launch 8 run "${cell[@]}" --backend "$all" --nodes-as 2 --out nodes.json

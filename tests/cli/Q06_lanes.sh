@@ -6,7 +6,7 @@
 
 # 16 ranks, 2 nodes of 8: only rank 0 has rows, all for the second expert of rank 8 (33).
 trace one.npy '[[33]] * 12'
-launch 16 run --model "tiny:E=64,K=1" --nodes-as 2 --tokens-skew "12$(printf ',0%.0s' {1..15})" --routing trace:one.npy \
+launch 16 run --model "tiny:E=64,K=1,I=128" --nodes-as 2 --tokens-skew "12$(printf ',0%.0s' {1..15})" --routing trace:one.npy \
     --dispatch-dtype bf16 --backend "$slabs" --check every --iters 3 --out one.json
 expect_rc 0
 expect_good one.json 2
@@ -27,7 +27,7 @@ expect one.json 'of("mooncake") | lanes | select(.lane == "qp") | .doorbells == 
 expect one.json 'of("deepep:ll") | lanes | select(.lane == "qp") | .doorbells == (.messages / 4 | floor) + 1'
 
 # The same rows without mapped memory, and with a node for each rank: the same bytes through queue pairs.
-cells=(--model "tiny:E=32,K=4" --tokens 4 --backend "$slabs" --check every --iters 2)
+cells=(--model "tiny:E=32,K=4,I=128" --tokens 4 --backend "$slabs" --check every --iters 2)
 launch 8 run "${cells[@]}" --p2p off --out off.json
 expect_rc 0
 launch 8 run "${cells[@]}" --nodes-as 8 --out nodes.json

@@ -79,12 +79,12 @@ expect_refused 2 'format json has no effect' 'x.csv'
 single report a.json -- -o x.html
 expect_refused 2 'one side'
 
-# A progress line where somebody watches, and silence else.
-launch 2 run --model tiny --backend mooncake,null --iters 200
+# A progress line where somebody watches, and silence else; the first iteration of a cell shows one.
+launch 2 run --model tiny --backend mooncake,null --iters 3
 expect_no_text err 'cell 1/2'
 if command -v script >/dev/null; then
     watched() { # OPTIONS...
-        script -qec "mpirun --oversubscribe -n 2 $k3bench run --model tiny --backend mooncake,null --iters 200 $*" typescript </dev/null >/dev/null
+        script -qec "mpirun --oversubscribe -n 2 $k3bench run --model tiny --backend mooncake,null --iters 3 $*" typescript </dev/null >/dev/null
     }
     watched --progress auto
     expect_text typescript 'cell 1/2 [a-z]+: (warm-up|iteration) [0-9]+' 'cell 2/2 '

@@ -61,7 +61,7 @@ trap end_of_script EXIT
 backends=mooncake,deepep:ll,none,mpi,null # with an engine
 slabs=mooncake,deepep:ll                  # with queue pairs
 # BASE of cases.md.
-base=(--nodes-as 2 --model "tiny:E=32,K=4,H=512,L=256" --tokens 16 --max-tokens 32
+base=(--nodes-as 2 --model "tiny:E=32,K=4,H=512,L=256,I=128" --tokens 16 --max-tokens 32
     --dispatch-dtype bf16 --seed 7 --check every)
 
 # What is run leaves its exit status in $rc, its output in the files out and err.

@@ -32,7 +32,7 @@ static inline k3_cell_request_t request_of(const char *backend, uint64_t tokens)
         .node_of = world.node_of,
         .nodes_as = limits_of(backend)->one_node ? 1 : 2,
         .dp = limits_of(backend)->dp_groups_min, /* 0: one */
-        .model = "tiny:E=32,K=4,I=64,S=128", /* what is narrow costs little; S: sixteens on 8 ranks */
+        .model = "tiny:E=32,K=4,I=128",
         .backend = backend,
         .tokens = tokens,
         .seed = 7,
