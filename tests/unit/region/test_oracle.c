@@ -415,9 +415,10 @@ static void test_N01_swapped_rows(void **state)
 static void test_P21_output_of_narrow_rows(void **state)
 {
     static const struct {
-        uint32_t hidden;
+        uint32_t hidden, shared;
         double   limit;
-    } rows[] = {{64, 5.98e-3}, {128, 4.23e-3}, {256, 3e-3}, {512, 3e-3}, {7168, 3e-3}};
+    } rows[] = {{64, 512, 5.98e-3}, {128, 512, 4.23e-3}, {256, 512, 3e-3},   {512, 256, 3e-3},
+                {7168, 6144, 3e-3}, {7168, 0, 3e-3},     {512, 64, 4.19e-3}, {512, 16, 6.87e-3}};
     k3_model_t model = tiny;
 
     (void)state;
@@ -425,6 +426,7 @@ static void test_P21_output_of_narrow_rows(void **state)
         k3_cell_t cell;
 
         model.hidden = rows[i].hidden;
+        model.shared = rows[i].shared;
         cell = make_cell(&model, &complete, &w4a8, K3_FORMAT_FP8, 4, 4);
         assert_true(fabs(k3_oracle_row_tolerance(&cell, K3_STAGE_OUTPUT) - rows[i].limit) < 1e-5);
     }
