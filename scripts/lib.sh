@@ -51,12 +51,21 @@ has_header() {
     has_tool cc && printf '#include <%s>\n' "$1" | cc -E -x c - -o /dev/null 2>/dev/null
 }
 
-has_python() {
+# A Python that has a module; another one may stand in front of the package's.
+python_with() { # MODULE
     local python
-    for python in python3 /usr/bin/python3; do # another one may stand in front of the package's
-        "$python" -c "import $1" 2>/dev/null && return 0
+    for python in python3 /usr/bin/python3; do
+        "$python" -c "import $1" 2>/dev/null && echo "$python" && return 0
     done
     return 1
+}
+
+has_python() {
+    python_with "$1" >/dev/null
+}
+
+has_fetched() { # NAME-VERSION
+    [ -d "$ROOT/build/tools/$1" ] || has_python "${1%-*}"
 }
 
 # --- building ---

@@ -47,6 +47,22 @@ install_all() { # PACKAGES
     loud_on_failure apt-get install -y -qq --no-install-recommends "$@" || die 3 "apt-get install failed"
 }
 
+# A package of PyPI into a folder of the build, whole or not at all: the system's Python is not touched. The folder
+# belongs to whom the tree belongs to, who is to build there.
+fetch() { # NAME==VERSION
+    local to=$ROOT/build/tools/${1/==/-} python
+    python=$(python_with pip) || return 1
+    mkdir -p "$to.$$"
+    if timeout 120 "$python" -m pip install --quiet --no-deps --no-compile --no-cache-dir --only-binary :all: --retries 1 \
+        --timeout 10 --target "$to.$$" "$1" >/dev/null 2>&1; then
+        mv -T "$to.$$" "$to" 2>/dev/null || true # another script was first
+    fi
+    rm -rf "$to.$$"
+    chown --reference="$ROOT" "$ROOT/build"
+    chown -R --reference="$ROOT" "$ROOT/build/tools"
+    [ -d "$to" ]
+}
+
 refuse() { # PACKAGES
     printf '%s: missing packages; install them with\n  apt-get install --no-install-recommends %s\n' \
         "$(basename "$0")" "$*" >&2
@@ -71,8 +87,13 @@ if [ "$purpose" = test ] && [ "$(id -u)" -eq 0 ] && has_tool apt-get; then
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}"; } >/dev/null 2>&1 ||
             say "not to be had: ${wanted[*]}"
     fi
+    mapfile -t fetched < <(missing_of fetched)
+    for package in "${fetched[@]}"; do
+        say "fetching what some tests use into build/tools: $package"
+        fetch "$package" || say "not to be had: $package"
+    done
 fi
-mapfile -t optional < <(missing_of wanted && missing_of optional)
+mapfile -t optional < <(missing_of wanted && missing_of fetched && missing_of optional)
 case $purpose in
 build) there="what building needs is there; scripts/test.sh may want more" ;;
 test) there="all there" ;;

@@ -25,6 +25,40 @@ run_it "${plain[@]}" tree/scripts/setup.sh test
 expect_rc 0
 expect_text err 'all there; optional and not there: nice$'
 
+# What is fetched lies in the build, whole or not at all, and nobody is refused for it; a plain user fetches nothing.
+mkdir root-bin
+printf '#!/bin/sh\necho 0\n' >root-bin/id
+printf '#!/bin/sh\nexit 100\n' >root-bin/apt-get
+cat >root-bin/python3 <<'FAKE'
+#!/bin/bash
+[ "$1" != -c ] || exec test "$2" = "import pip" # has pip, and no module else
+echo "$*" >>"${0%/*}/../pip.txt"
+while [ "$1" != --target ]; do shift; done
+mkdir -p "$2/tool" && echo "$3" >"$2/tool/file"
+exec test ! -e "${0%/*}/../no-network"
+FAKE
+cp root-bin/python3 bin/
+chmod +x root-bin/*
+as_root=(env "PATH=$work/root-bin:/usr/bin:/bin")
+printf 'tool==1.2 fetched has_fetched tool-1.2\n' >>tree/scripts/packages
+run_it "${plain[@]}" tree/scripts/setup.sh test
+expect_rc 0
+expect_text err 'all there; optional and not there: nice tool==1.2$'
+check "a plain user fetches nothing" [ ! -e pip.txt ]
+touch no-network
+run_it "${as_root[@]}" tree/scripts/setup.sh test
+expect_rc 0
+expect_text err 'not to be had: tool==1.2$'
+check "half of a package is not kept" [ -z "$(ls tree/build/tools)" ]
+rm no-network pip.txt
+run_it "${as_root[@]}" tree/scripts/setup.sh test
+expect_rc 0
+expect_text err 'all there; optional and not there: nice$'
+check "it lies in the build" [ "$(cat tree/build/tools/tool-1.2/tool/file)" = tool==1.2 ]
+run_it "${as_root[@]}" tree/scripts/setup.sh test
+run_it "${as_root[@]}" tree/scripts/setup.sh build
+check "it is fetched once" [ "$(wc -l <pip.txt)" = 1 ]
+
 # What is nowhere is named, with the line that installs it.
 printf 'absent test has_tool no-such-tool\n' >>tree/scripts/packages
 run_it "${plain[@]}" tree/scripts/setup.sh test

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Compiles the GPU kernels for what this machine has a compiler for: compile.sh cuda|hip|gfx950 ROOT NVCC HIPCC.
 # By itself as far as PTX for one architecture, not optimised, and as far as types for gfx90a; with K3BENCH_TEST_LONG to
-# code for every architecture that the compiler knows. gfx950 needs a newer clang than Debian's, such as the
-# one in the Python package ziglang, with the HIP headers of hipcc. Exit code 77 where there is no compiler.
+# code for every architecture that the compiler knows. gfx950 needs a newer clang than Debian's: K3BENCH_AMDGCN_CLANG, the
+# one of the Python package ziglang that setup.sh fetched, or that of an installed one; with the HIP headers of hipcc.
+# Exit code 77 where there is no compiler.
 set -euo pipefail
 
 dialect=$1 root=$2 nvcc=$3 hipcc=$4
@@ -29,15 +30,18 @@ knows_hip() { "$hipcc" -x hip --offload-arch="$1" -fsyntax-only /dev/null >/dev/
 
 # Device code alone, with the headers of Debian's clang for what a bare clang lacks.
 newer() { # ARCHITECTURE
-    local clang=${K3BENCH_AMDGCN_CLANG:-} own
-    if [ -z "$clang" ]; then
-        clang=$(python3 -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__) + "/zig clang")' 2>/dev/null) || true
+    local clang=() own
+    if [ -n "${K3BENCH_AMDGCN_CLANG:-}" ]; then
+        read -ra clang <<<"$K3BENCH_AMDGCN_CLANG"
+    else
+        own=$(find "$root"/build/tools/ziglang-*/ziglang -maxdepth 1 -name zig 2>/dev/null | sort -V | tail -n 1) || true
+        [ -n "$own" ] || own=$(python3 -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__) + "/zig")' 2>/dev/null) || true
+        [ -n "$own" ] || { echo "skipped: no clang that knows $1 here (pip install ziglang, or K3BENCH_AMDGCN_CLANG)"; exit 77; }
+        clang=("$own" clang)
     fi
-    [ -n "$clang" ] || { echo "skipped: no clang that knows $1 here (pip install ziglang, or K3BENCH_AMDGCN_CLANG)"; exit 77; }
     own=$(find /usr/lib/llvm-*/lib/clang /opt/rocm*/llvm/lib/clang -name __clang_hip_runtime_wrapper.h 2>/dev/null | sort -V | tail -n 1) || true
     [ -n "$own" ] || { echo "skipped: no headers of HIP here (apt-get install hipcc)"; exit 77; }
-    # shellcheck disable=SC2086 # two words
-    $clang -x hip "--offload-arch=$1" --offload-device-only -nogpulib -nogpuinc -std=c++17 -O3 -ffp-contract=off \
+    "${clang[@]}" -x hip "--offload-arch=$1" --offload-device-only -nogpulib -nogpuinc -std=c++17 -O3 -ffp-contract=off \
         -I "$root" -D__HIP_PLATFORM_AMD__ -D__AMDGCN_WAVEFRONT_SIZE=64 -isystem /usr/include/c++/12 \
         -isystem "/usr/include/$(gcc -dumpmachine)/c++/12" -idirafter /usr/include \
         -idirafter "/usr/include/$(gcc -dumpmachine)" -idirafter "$(dirname "$own")" \
