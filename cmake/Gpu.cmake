@@ -8,7 +8,7 @@ set_property(CACHE K3BENCH_CUDA PROPERTY STRINGS auto on off)
 set_property(CACHE K3BENCH_HIP PROPERTY STRINGS auto on off)
 
 find_program(K3_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda/bin)
-find_program(K3_HIPCC hipcc HINTS ENV ROCM_PATH PATHS /opt/rocm/bin)
+find_program(K3_HIPCC hipcc HINTS ENV ROCM_PATH PATHS /opt/rocm PATH_SUFFIXES bin)
 mark_as_advanced(K3_NVCC K3_HIPCC)
 
 # k3_device_choice(DIALECT WANTED COMPILER DRIVER HOW RESULT): says what was found and decides.
@@ -32,14 +32,14 @@ function(k3_device_choice dialect wanted compiler driver how result)
     set(${result} ${built} PARENT_SCOPE)
 endfunction()
 
-# The runtime of a dialect (one C file for both) and the kernels, into the program's library.
+# The runtime and the library of matrix products of a dialect (one file for both) and the kernels, into the program's library.
 function(k3_device_dialect dialect definition object include library)
     add_library(k3_${dialect} STATIC ${CMAKE_SOURCE_DIR}/harness/device/gpu/runtime.c
-                ${CMAKE_SOURCE_DIR}/kernels/gpu/blas.c ${object})
+                ${CMAKE_SOURCE_DIR}/kernels/gpu/blas.cpp ${object})
     target_include_directories(k3_${dialect} PRIVATE ${CMAKE_SOURCE_DIR})
     target_include_directories(k3_${dialect} SYSTEM PRIVATE ${include})
     target_compile_definitions(k3_${dialect} PRIVATE K3_RUNTIME_${definition})
-    set_target_properties(k3_${dialect} PROPERTIES LINKER_LANGUAGE C)
+    set_target_properties(k3_${dialect} PROPERTIES LINKER_LANGUAGE C CXX_STANDARD 17)
     target_link_libraries(k3_${dialect} PUBLIC k3_device PRIVATE ${library} stdc++ ${CMAKE_DL_LIBS} rt Threads::Threads)
     target_link_libraries(k3_bench PUBLIC k3_${dialect})
     set_property(SOURCE bench/commands/accelerators.c bench/commands/version.c APPEND PROPERTY
@@ -50,6 +50,7 @@ file(GLOB k3_gpu_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/gpu/*)
 
 k3_device_choice(CUDA "${K3BENCH_CUDA}" "${K3_NVCC}" /dev/nvidiactl "install CUDA 13" k3_cuda)
 if(k3_cuda)
+    enable_language(CXX)
     get_filename_component(k3_cuda_root ${K3_NVCC} DIRECTORY)
     get_filename_component(k3_cuda_root ${k3_cuda_root} DIRECTORY)
     find_library(K3_CUDART cudart_static PATHS ${k3_cuda_root}/lib64 REQUIRED)
@@ -68,8 +69,10 @@ endif()
 
 k3_device_choice(HIP "${K3BENCH_HIP}" "${K3_HIPCC}" /dev/kfd "apt-get install hipcc" k3_hip)
 if(k3_hip)
-    find_library(K3_HIP_RUNTIME amdhip64 PATHS /opt/rocm/lib REQUIRED)
-    find_path(K3_HIP_INCLUDE hip/hip_runtime_api.h PATHS /opt/rocm/include REQUIRED)
+    enable_language(CXX)
+    find_library(K3_HIP_RUNTIME amdhip64 HINTS ENV ROCM_PATH PATHS /opt/rocm
+                 PATH_SUFFIXES lib lib/${CMAKE_LIBRARY_ARCHITECTURE} REQUIRED)
+    find_path(K3_HIP_INCLUDE hip/hip_runtime_api.h HINTS ENV ROCM_PATH PATHS /opt/rocm PATH_SUFFIXES include REQUIRED)
     set(k3_hip_codes)
     string(REPLACE "," ";" architectures "${K3BENCH_HIP_ARCHITECTURES}")
     foreach(architecture ${architectures})

@@ -4,6 +4,10 @@
 
 #include "kernels/gpu/gpu.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct k3_blas k3_blas_t;
 
 /* Bytes of device memory that it works in for each stream, and how many streams may run at once. */
@@ -21,5 +25,9 @@ typedef struct k3_blas_ops {
 } k3_blas_ops_t;
 
 extern const k3_blas_ops_t k3_blas_cuda, k3_blas_hip; /* where the build has them */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the GPU kernels for what this machine has a compiler for: compile.sh cuda|hip|gfx950 ROOT NVCC HIPCC.
+# Compiles the GPU kernels for what this machine has a compiler for: compile.sh cuda|hip|gfx950 ROOT NVCC HIPCC, and
+# what calls the runtimes against their headers (those of HIP in K3BENCH_ROCM, where that is set).
 # By itself as far as PTX for one architecture, not optimised, and as far as types for gfx90a; with K3BENCH_TEST_LONG to
 # code for every architecture that the compiler knows. gfx950 needs a newer clang than Debian's: K3BENCH_AMDGCN_CLANG, the
 # one of the Python package ziglang that setup.sh fetched, or that of an installed one; with the HIP headers of hipcc.
@@ -13,6 +14,22 @@ trap 'rm -rf "$out"' EXIT
 
 need() { # COMPILER NAME PACKAGE
     [ -x "$1" ] || { echo "skipped: no $2 here ($3)"; exit 77; }
+}
+
+# hipBLASLt is no package of Debian 12: its headers and HIP's may lie in a folder of their own, include/ and lib/ of
+# K3BENCH_ROCM.
+callers() { # CUDA|HIP INCLUDE
+    local flags=(-Wall -Wextra -Werror -fsyntax-only "-DK3_RUNTIME_$1" -I "$root")
+    [ ! -d "$2" ] || flags+=(-isystem "$2")
+    cc -std=gnu17 "${flags[@]}" "$root/harness/device/gpu/runtime.c"
+    c++ -std=c++17 "${flags[@]}" "$root/kernels/gpu/blas.cpp"
+    {
+        cc "${flags[@]}" -dM -E "$root/harness/device/gpu/runtime.c"
+        c++ "${flags[@]}" -dM -E "$root/kernels/gpu/blas.cpp"
+    } | awk -v dialect="$1" '{ value[$2] = $3 } END {
+        hip = value["HIP_VERSION_MAJOR"] ? " " value["HIP_VERSION_MAJOR"] "." value["HIP_VERSION_MINOR"] : ""
+        print "callers compiled against " dialect hip ", " ("HAS_BLAS" in value ? "with" : "without") " its library of matrix products"
+    }'
 }
 
 cuda() { # ARCHITECTURE OUTPUT-OPTION...
@@ -53,6 +70,7 @@ depth=(-fsyntax-only)
 [ -z "${K3BENCH_TEST_LONG:-}" ] || depth=(-c -o "$out/object")
 if [ "$dialect" = cuda ]; then
     need "$nvcc" nvcc "CUDA 13"
+    callers CUDA "$(dirname "$nvcc")/../include"
     if [ -z "${K3BENCH_TEST_LONG:-}" ]; then
         cuda 90a -ptx -G
     else
@@ -64,6 +82,7 @@ elif [ "$dialect" = gfx950 ]; then
     [ ! -e "$out/code.s" ] || echo "$(grep -c v_mfma "$out/code.s") matrix instructions"
 else
     need "$hipcc" hipcc "apt-get install hipcc"
+    callers HIP "${K3BENCH_ROCM:-/opt/rocm}/include"
     hip gfx90a
     if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
         for architecture in gfx942 gfx950; do

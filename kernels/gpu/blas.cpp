@@ -1,10 +1,9 @@
-/* cuBLASLt or, compiled with K3_RUNTIME_HIP, hipBLASLt: the two differ in names alone. A HIP build whose
- * headers lack hipBLASLt has a table without functions. */
+/* cuBLASLt or, compiled with K3_RUNTIME_HIP, hipBLASLt: the two differ in names alone, and in that the header of
+ * hipBLASLt is C++. A HIP build whose headers lack hipBLASLt has a table without functions. */
 #include "kernels/gpu/blas.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 
 #ifdef K3_RUNTIME_HIP
 #define OPS     k3_blas_hip
@@ -67,29 +66,27 @@ struct k3_blas {
     plan_t plans[PLANS];
     int    count;
     /* functions of the library */
-    __typeof__(&LT(Create))                       create;
-    __typeof__(&LT(Destroy))                      destroy;
-    __typeof__(&LT(MatmulDescCreate))             desc_create;
-    __typeof__(&LT(MatmulDescDestroy))            desc_destroy;
-    __typeof__(&LT(MatmulDescSetAttribute))       desc_set;
-    __typeof__(&LT(MatrixLayoutCreate))           layout_create;
-    __typeof__(&LT(MatrixLayoutDestroy))          layout_destroy;
-    __typeof__(&LT(MatmulPreferenceCreate))       preference_create;
-    __typeof__(&LT(MatmulPreferenceDestroy))      preference_destroy;
-    __typeof__(&LT(MatmulPreferenceSetAttribute)) preference_set;
-    __typeof__(&LT(MatmulAlgoGetHeuristic))       choose;
-    __typeof__(&LT(Matmul))                       matmul;
+    decltype(&LT(Create))                       create;
+    decltype(&LT(Destroy))                      destroy;
+    decltype(&LT(MatmulDescCreate))             desc_create;
+    decltype(&LT(MatmulDescDestroy))            desc_destroy;
+    decltype(&LT(MatmulDescSetAttribute))       desc_set;
+    decltype(&LT(MatrixLayoutCreate))           layout_create;
+    decltype(&LT(MatrixLayoutDestroy))          layout_destroy;
+    decltype(&LT(MatmulPreferenceCreate))       preference_create;
+    decltype(&LT(MatmulPreferenceDestroy))      preference_destroy;
+    decltype(&LT(MatmulPreferenceSetAttribute)) preference_set;
+    decltype(&LT(MatmulAlgoGetHeuristic))       choose;
+    decltype(&LT(Matmul))                       matmul;
 };
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 
-static bool find(void *library, const char *name, void *function)
+template <typename F> static bool find(void *library, const char *name, F *function)
 {
-    void *address = dlsym(library, name);
-
-    memcpy(function, &address, sizeof(address));
-    return address != NULL;
+    *function = reinterpret_cast<F>(dlsym(library, name));
+    return *function != NULL;
 }
 
 static bool find_all(k3_blas_t *b)
@@ -122,7 +119,7 @@ static void drop_plan(k3_blas_t *b, plan_t *p)
     if (p->y != NULL) {
         b->layout_destroy(p->y);
     }
-    memset(p, 0, sizeof(*p));
+    *p = plan_t();
 }
 
 static void close_blas(k3_blas_t *b)
@@ -142,7 +139,7 @@ static void close_blas(k3_blas_t *b)
 static k3_blas_t *open_blas(void *work)
 {
     static const char *const files[] = {FILES};
-    k3_blas_t               *b = calloc(1, sizeof(*b));
+    k3_blas_t               *b = static_cast<k3_blas_t *>(calloc(1, sizeof(*b)));
 
     if (b == NULL) {
         return NULL;
@@ -189,7 +186,10 @@ static STATUS make_plan(k3_blas_t *b, const k3_gpu_dense_t *a, plan_t *p)
     OPERATION transposed = OP_T;
     STATUS    status = b->desc_create(&p->product, COMPUTE, F32);
 
-    *p = (plan_t){.m = a->m, .n = a->n, .k = a->k, .f32 = a->y_f32 != NULL, .product = p->product};
+    p->m = a->m;
+    p->n = a->n;
+    p->k = a->k;
+    p->f32 = a->y_f32 != NULL;
     if (status == 0) {
         status = b->desc_set(p->product, ENUM(MATMUL_DESC_TRANSA), &transposed, sizeof(transposed));
     }
@@ -231,7 +231,7 @@ static plan_t *plan_of(k3_blas_t *b, const k3_gpu_dense_t *a, STATUS *status)
 static int run_dense(k3_blas_t *b, const k3_gpu_dense_t *a, unsigned number, void *stream)
 {
     const float one = 1.0f, zero = 0.0f;
-    void       *y = a->y_f32 != NULL ? (void *)a->y_f32 : (void *)a->y_bf16;
+    void       *y = a->y_f32 != NULL ? static_cast<void *>(a->y_f32) : a->y_bf16;
     STATUS      status = (STATUS)0;
     plan_t     *p;
 
