@@ -47,14 +47,25 @@ static void nvml_state(void *library, void *device, char text[NAME_SIZE])
     }
 }
 
+/* MI300 and later know no average: what they know instead is asked for by another call, of ROCm 6 and later. */
+static bool rocm_power(void *library, uint32_t device, uint64_t *uw)
+{
+    int (*power)(uint32_t, uint64_t *, int *), (*average)(uint32_t, uint32_t, uint64_t *);
+    int type = 0;
+
+    return (find_function(library, "rsmi_dev_power_get", &power) &&
+            power(device, uw, &type) == 0) ||
+           (find_function(library, "rsmi_dev_power_ave_get", &average) &&
+            average(device, 0, uw) == 0);
+}
+
 static void rocm_state(void *library, uint32_t device, char text[NAME_SIZE])
 {
-    int (*power)(uint32_t, uint32_t, uint64_t *), (*cap)(uint32_t, uint32_t, uint64_t *);
+    int (*cap)(uint32_t, uint32_t, uint64_t *);
     uint64_t uw = 0, cap_uw = 0;
 
-    if (find_function(library, "rsmi_dev_power_ave_get", &power) &&
-        find_function(library, "rsmi_dev_power_cap_get", &cap) && power(device, 0, &uw) == 0 &&
-        cap(device, 0, &cap_uw) == 0) {
+    if (rocm_power(library, device, &uw) &&
+        find_function(library, "rsmi_dev_power_cap_get", &cap) && cap(device, 0, &cap_uw) == 0) {
         snprintf(text, NAME_SIZE, "%llu of %llu W", (unsigned long long)(uw / 1000000),
                  (unsigned long long)(cap_uw / 1000000));
     }
@@ -96,8 +107,10 @@ static void nvml_names(gpu_names_t *names)
 
 static void rocm_names(gpu_names_t *names)
 {
-    static const char *const libraries[] = {"librocm_smi64.so.7", "librocm_smi64.so.6",
-                                            "librocm_smi64.so.5", "librocm_smi64.so"};
+    static const char *const libraries[] = {/* upstream's, Debian's */
+                                            "librocm_smi64.so.7", "librocm_smi64.so.6",
+                                            "librocm_smi64.so.5", "librocm_smi64.so.1",
+                                            "librocm_smi64.so"};
     void                    *library = NULL;
     int (*init)(uint64_t), (*count)(uint32_t *), (*name)(uint32_t, char *, size_t), (*finish)(void);
     uint32_t found = 0;
