@@ -67,7 +67,6 @@ newer() { # ARCHITECTURE
 }
 
 depth=(-fsyntax-only)
-[ -z "${K3BENCH_TEST_LONG:-}" ] || depth=(-c -o "$out/object")
 if [ "$dialect" = cuda ]; then
     need "$nvcc" nvcc "CUDA 13"
     callers CUDA "$(dirname "$nvcc")/../include"
@@ -77,11 +76,15 @@ if [ "$dialect" = cuda ]; then
         for architecture in 90a 100a 103a; do cuda "$architecture" -cubin; done
     fi
 elif [ "$dialect" = gfx950 ]; then
-    [ -z "${K3BENCH_TEST_LONG:-}" ] || depth=(-S -o "$out/code.s")
     newer gfx950
-    [ ! -e "$out/code.s" ] || echo "$(grep -c v_mfma "$out/code.s") matrix instructions"
+    for architecture in ${K3BENCH_TEST_LONG:+gfx942 gfx950}; do
+        depth=(-S -o "$out/code.s")
+        newer "$architecture"
+        echo "$(grep -c v_mfma "$out/code.s") matrix instructions"
+    done
 else
     need "$hipcc" hipcc "apt-get install hipcc"
+    [ -z "${K3BENCH_TEST_LONG:-}" ] || depth=(-c -o "$out/object")
     callers HIP "${K3BENCH_ROCM:-/opt/rocm}/include"
     hip gfx90a
     if [ -n "${K3BENCH_TEST_LONG:-}" ]; then
