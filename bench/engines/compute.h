@@ -86,6 +86,13 @@ typedef struct k3_compute_ops {
                       uint32_t width, uint8_t *const *results);
     void (*decode_from)(k3_compute_t *c, k3_format_t format, const uint8_t *const *results,
                         uint64_t n, uint32_t width, uint16_t *rows);
+    /* n rows as LogFMT-10 messages; bytes[i], which the host reads, is what each became. `messages` begin at
+     * multiples of 16 bytes. */
+    void (*log_encode)(k3_compute_t *c, const uint16_t *const *rows, uint64_t n, uint32_t width,
+                       uint8_t *const *messages, uint32_t *bytes);
+    /* The combine of such messages; the processor decodes those of a row into `room`, [k][width] of the host. */
+    void (*log_combine)(k3_compute_t *c, const uint8_t *const *messages, const float *weights,
+                        uint64_t rows, uint32_t k, uint32_t width, uint16_t *room, uint16_t *out);
     void (*zero)(k3_compute_t *c, void *to, uint64_t bytes);
     /* Within the memory of the compute. Those of a device are started together by copies_done. */
     void (*copy)(k3_compute_t *c, void *to, const void *from, uint64_t bytes);

@@ -65,6 +65,32 @@ static void decode_from(k3_compute_t *c, k3_format_t format, const uint8_t *cons
     }
 }
 
+static void log_encode(k3_compute_t *c, const uint16_t *const *rows, uint64_t n, uint32_t width,
+                       uint8_t *const *messages, uint32_t *bytes)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        bytes[i] = (uint32_t)c->kernels->log_encode(rows[i], width, messages[i]);
+    }
+}
+
+static void log_combine(k3_compute_t *c, const uint8_t *const *messages, const float *weights,
+                        uint64_t rows, uint32_t k, uint32_t width, uint16_t *room, uint16_t *out)
+{
+    const uint16_t *parts[K3_TOPK_MAX];
+
+    for (uint64_t i = 0; i < rows; i++) {
+        for (uint32_t j = 0; j < k; j++) {
+            const uint8_t *message = messages[i * k + j];
+
+            parts[j] = message != NULL ? room + (uint64_t)j * width : NULL;
+            if (message != NULL) {
+                c->kernels->log_decode(message, width, room + (uint64_t)j * width);
+            }
+        }
+        c->kernels->combine(parts, weights + i * k, k, width, out + i * width);
+    }
+}
+
 static void copy(k3_compute_t *c, void *to, const void *from, uint64_t bytes)
 {
     (void)c;
@@ -198,6 +224,8 @@ const k3_compute_ops_t k3_compute_cpu = {
     .combine_to = combine_to,
     .encode_to = encode_to,
     .decode_from = decode_from,
+    .log_encode = log_encode,
+    .log_combine = log_combine,
     .zero = zero,
     .copy = copy,
     .copies_done = nothing,

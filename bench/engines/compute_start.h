@@ -34,5 +34,10 @@ void k3_device_encode_to(k3_compute_t *c, k3_format_t format, const uint16_t *ro
                          uint32_t width, uint8_t *const *results);
 void k3_device_decode_from(k3_compute_t *c, k3_format_t format, const uint8_t *const *results,
                            uint64_t n, uint32_t width, uint16_t *rows);
+void k3_device_log_encode(k3_compute_t *c, const uint16_t *const *rows, uint64_t n, uint32_t width,
+                          uint8_t *const *messages, uint32_t *bytes);
+void k3_device_log_combine(k3_compute_t *c, const uint8_t *const *messages, const float *weights,
+                           uint64_t rows, uint32_t k, uint32_t width, uint16_t *room,
+                           uint16_t *out);
 
 #endif

@@ -156,22 +156,30 @@ static k3_status_t make_drafts(k3_compute_t *c, const k3_cell_t *cell, uint32_t 
     return err->status;
 }
 
-static k3_status_t make_results(k3_compute_t *c, const k3_cell_t *cell, k3_error_t *err)
+/* Messages are made where they leave from. */
+static k3_status_t make_results(k3_compute_t *c, const k3_cell_t *cell, uint32_t rank,
+                                k3_error_t *err)
 {
-    uint64_t row = k3_format_row_bytes(cell->combine_format, cell->model.latent);
+    uint64_t row = k3_round_up(k3_format_row_bytes(cell->combine_format, cell->model.latent), 16);
+    uint64_t n = k3_results_at_once(cell, rank);
+    bool     messages = cell->combine_format == K3_FORMAT_LOGFMT10;
     void    *at;
 
     if (cell->combine_format == K3_FORMAT_BF16) {
         return K3_OK;
     }
-    if (k3_device_alloc(c->device, "results as they leave", k3_mul(K3_RESULTS_AT_ONCE, row), false,
-                        &at, err) == K3_OK) {
+    if (messages) {
+        make_table(c, "bytes of results", n, sizeof(uint32_t), &c->on->result_bytes, err);
+    } else if (k3_device_alloc(c->device, "results as they leave", k3_mul(n, row), false, &at,
+                               err) == K3_OK) {
         c->on->results = at;
-        make_table(c, "results", K3_RESULTS_AT_ONCE, sizeof(void *), &c->on->result_values, err);
-        make_table(c, "scales of results", K3_RESULTS_AT_ONCE, sizeof(void *),
-                   &c->on->result_scales, err);
     }
-    return err->status;
+    if (err->status == K3_OK) {
+        make_table(c, "results", n, sizeof(void *), &c->on->result_values, err);
+    }
+    return err->status == K3_OK
+               ? make_table(c, "scales of results", n, sizeof(void *), &c->on->result_scales, err)
+               : err->status;
 }
 
 k3_status_t k3_on_device_create(const k3_compute_config_t *config, k3_compute_t *c, k3_error_t *err)
@@ -202,7 +210,8 @@ k3_status_t k3_on_device_create(const k3_compute_config_t *config, k3_compute_t 
         make_table(c, "ids asked for", selections, sizeof(int32_t), &c->on->wanted, err) != K3_OK) {
         return err->status;
     }
-    if (make_results(c, cell, err) != K3_OK || make_experts(c, cell, config->rank, err) != K3_OK) {
+    if (make_results(c, cell, config->rank, err) != K3_OK ||
+        make_experts(c, cell, config->rank, err) != K3_OK) {
         return err->status;
     }
     return make_drafts(c, cell, config->rank, err);
@@ -223,7 +232,7 @@ void k3_on_device_destroy(k3_compute_t *c)
             &on->scales,          &on->out,           &on->row_weights,    &on->row_factors,
             &on->tasks,           &on->plain_rows,    &on->activated_rows, &on->input.values,
             &on->input.scales,    &on->middle.values, &on->middle.scales,  &on->gathered.values,
-            &on->gathered.scales, &on->result_values, &on->result_scales};
+            &on->gathered.scales, &on->result_values, &on->result_scales,  &on->result_bytes};
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         drop_table(c, tables[i]);

@@ -41,9 +41,10 @@ typedef struct k3_on_device {
     uint8_t        *drafts;
     k3_coded_rows_t gathered;
     bool            scattered; /* some row of the experts lies elsewhere */
-    /* Of results that are not bf16, K3_RESULTS_AT_ONCE: as they leave, and where they arrived. */
+    /* Of results that are not bf16, k3_results_at_once: as they leave, and where they arrived; of messages where rows
+     * and messages lie, and their bytes. */
     uint8_t   *results;
-    k3_table_t result_values, result_scales;
+    k3_table_t result_values, result_scales, result_bytes;
 } k3_on_device_t;
 
 /* The host's entries, when nothing that was started reads them any more. */

@@ -1,14 +1,8 @@
 #include "bench/engines/engine.h"
 
-const char *k3_engine_refuses_results(const k3_cell_t *cell)
+const char *k3_engine_refuses_nothing(const k3_cell_t *cell)
 {
-    if (k3_profile_combine_record(cell->profile, cell->combine_format, cell->model.latent,
-                                  cell->model.topk) %
-            16 !=
-        0) {
-        return "its results are no multiples of 16 bytes (K a multiple of 2; fp8: L a multiple of "
-               "512)";
-    }
+    (void)cell;
     return NULL;
 }
 

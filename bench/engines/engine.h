@@ -134,8 +134,8 @@ typedef struct k3_engine_ops {
 /* K3_ERR_UNSUPPORTED with the engine's reason when the cell's rows cannot lie on a device. */
 k3_status_t k3_engine_check_device(const k3_cell_t *cell, k3_error_t *err);
 
-/* Why results of this cell cannot be made and added up on a device; NULL: they can. */
-const char *k3_engine_refuses_results(const k3_cell_t *cell);
+/* `refuses_device` of an engine that runs all of its cells there. */
+const char *k3_engine_refuses_nothing(const k3_cell_t *cell);
 
 /* The queue pairs of a cell as its options ask for them: `bytes` of symmetric block, beside it `rows_bytes`
  * for rows in the memory of the device (0: they lie in the block), the profile's active QPs to each peer.

@@ -137,12 +137,6 @@ static k3_status_t gather_combine(void *engine, const k3_rows_t *rows, uint16_t 
     return e->env.compute->ops->finish(e->env.compute, err);
 }
 
-static const char *gather_refuses_device(const k3_cell_t *cell)
-{
-    (void)cell;
-    return NULL;
-}
-
 static k3_qps_t *gather_qps(void *engine)
 {
     (void)engine;
@@ -158,5 +152,5 @@ const k3_engine_ops_t k3_engine_gather = {
     .expert = gather_expert,
     .combine = gather_combine,
     .qps = gather_qps,
-    .refuses_device = gather_refuses_device,
+    .refuses_device = k3_engine_refuses_nothing,
 };

@@ -348,12 +348,6 @@ static k3_status_t mpi_combine(void *engine, const k3_rows_t *rows, uint16_t *co
     return c->ops->finish(c, err);
 }
 
-static const char *mpi_refuses_device(const k3_cell_t *cell)
-{
-    (void)cell;
-    return NULL;
-}
-
 /* MPI hides its queue pairs. */
 static k3_qps_t *mpi_qps(void *engine)
 {
@@ -370,5 +364,5 @@ const k3_engine_ops_t k3_engine_mpi = {
     .expert = mpi_expert,
     .combine = mpi_combine,
     .qps = mpi_qps,
-    .refuses_device = mpi_refuses_device,
+    .refuses_device = k3_engine_refuses_nothing,
 };

@@ -62,12 +62,6 @@ static k3_status_t null_combine(void *engine, const k3_rows_t *rows, uint16_t *c
     return e->env.compute->ops->finish(e->env.compute, err);
 }
 
-static const char *null_refuses_device(const k3_cell_t *cell)
-{
-    (void)cell;
-    return NULL;
-}
-
 static k3_qps_t *null_qps(void *engine)
 {
     (void)engine;
@@ -83,5 +77,5 @@ const k3_engine_ops_t k3_engine_null = {
     .expert = null_expert,
     .combine = null_combine,
     .qps = null_qps,
-    .refuses_device = null_refuses_device,
+    .refuses_device = k3_engine_refuses_nothing,
 };

@@ -334,5 +334,5 @@ const k3_engine_ops_t k3_engine_rails = {
     .combine = rails_combine,
     .settle = rails_settle,
     .qps = rails_qps,
-    .refuses_device = k3_engine_refuses_results,
+    .refuses_device = k3_engine_refuses_nothing,
 };

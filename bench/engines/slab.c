@@ -21,6 +21,8 @@ static void slab_destroy(void *engine)
     k3_free(e->origins);
     k3_free(e->records);
     k3_free(e->parts);
+    k3_free(e->messages);
+    k3_free(e->lengths);
     k3_compute_free(e->env.compute, e->results);
     k3_free(e->out);
     k3_free(e->scales);
@@ -150,15 +152,9 @@ static const k3_error_t *slab_trapped(void *engine)
 
 static const char *slab_refuses_device(const k3_cell_t *cell)
 {
-    uint32_t width = cell->model.latent, topk = cell->model.topk;
-
-    if (cell->combine_format != K3_FORMAT_BF16) {
-        return "no kernel of a device knows its format of results (--combine-dtype bf16)";
-    }
-    if (k3_profile_combine_stride(cell->profile, cell->combine_format, width, topk) % 16 != 0) {
-        return "its results are no multiples of 16 bytes (L a multiple of 512)";
-    }
-    return NULL;
+    return cell->combine_format == K3_FORMAT_LOGFMT10 && cell->model.latent > K3_GPU_LOG_WIDTH
+               ? "the kernels of its results take rows of up to 8192 values"
+               : NULL;
 }
 
 static k3_qps_t *slab_qps(void *engine)

@@ -482,14 +482,13 @@ static void reduce(slab_engine_t *e, const k3_rows_t *rows, uint16_t *combined)
             uint64_t at = first * topk + i;
             int32_t  id = rows->ids[at];
 
-            e->parts[i] =
-                id < 0 ? NULL
-                       : (const uint16_t *)(const void *)(e->block + k3_counted_result_at(
-                                                                         &e->counted, (uint32_t)id,
-                                                                         e->own_first + at / topk));
+            e->parts[i] = id < 0 ? NULL
+                                 : e->block + k3_counted_result_at(&e->counted, (uint32_t)id,
+                                                                   e->own_first + at / topk);
         }
-        e->env.compute->ops->combine(e->env.compute, e->parts, rows->weights + first * topk,
-                                     at_once, topk, width, combined + first * width);
+        e->env.compute->ops->combine(
+            e->env.compute, (const uint16_t *const *)(const void *)e->parts,
+            rows->weights + first * topk, at_once, topk, width, combined + first * width);
     }
 }
 

@@ -44,19 +44,21 @@ struct slab_engine {
     uint8_t           *words; /* of signals, the host's: the same block where rows are too */
     unsigned           half;  /* of the next call */
     uint32_t           rank;
-    slab_target_t     *target;   /* [E] */
-    uint32_t          *next;     /* [E] slots used at each expert */
-    uint32_t          *arrived;  /* [local][R] or [local][G] rows of the present dispatch */
-    uint8_t           *seen;     /* signals seen in the present wait */
-    uint8_t           *results;  /* experts' results outside the block; NULL: zero copy */
-    const uint16_t   **parts;    /* [M][K] of the combine; [1][K] where results are decoded */
-    const uint8_t    **records;  /* [arriving] */
-    int32_t           *origins;  /* [arriving] the source's row of each */
-    k3_signal_t       *counts;   /* [local] signals of a dispatch to one peer */
-    k3_signal_kind_t   kind;     /* of all signals with a count or a flag */
-    uint8_t          **placed;   /* counted: [own rows] where their numbers go */
+    slab_target_t     *target;  /* [E] */
+    uint32_t          *next;    /* [E] slots used at each expert */
+    uint32_t          *arrived; /* [local][R] or [local][G] rows of the present dispatch */
+    uint8_t           *seen;    /* signals seen in the present wait */
+    uint8_t           *results; /* experts' results outside the block; NULL: zero copy */
+    const uint8_t    **parts;   /* [M][K] of the combine; [1][K] where the processor decodes them */
+    const uint8_t    **records; /* [arriving] */
+    int32_t           *origins; /* [arriving] the source's row of each */
+    k3_signal_t       *counts;  /* [local] signals of a dispatch to one peer */
+    k3_signal_kind_t   kind;    /* of all signals with a count or a flag */
+    uint8_t          **placed;  /* counted: [own rows] where their numbers go */
     uint64_t           arriving; /* room of records and origins */
     uint8_t           *decoded;  /* results of one row; NULL: they come as bf16 */
+    uint8_t          **messages; /* [arriving] of a device: where results are encoded to */
+    uint32_t          *lengths;  /* [arriving] what they became */
     uint64_t           rows_cap; /* entries of the next three */
     const void       **values, **scales;
     uint16_t         **out;

@@ -21,6 +21,12 @@ static uint64_t part_words(slab_engine_t *e)
     return k3_slab_part_words(&e->slab);
 }
 
+/* Rows that are combined together: the processor has room for the decoded results of one. */
+static uint64_t rows_at_once(const slab_engine_t *e, uint64_t rows)
+{
+    return e->slab.decoded > 0 && e->env.compute->device == NULL ? 1 : rows;
+}
+
 static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
 {
     const k3_slab_t *s = &e->slab;
@@ -31,14 +37,19 @@ static k3_status_t alloc(slab_engine_t *e, k3_error_t *err)
                   : (s->signal_bytes == 8 ? K3_WRITE64 : K3_WRITE32);
     if (k3_alloc("signals seen", s->experts, 1, &e->seen, err) != K3_OK ||
         k3_alloc("signals to a peer", s->local, sizeof(*e->counts), &e->counts, err) != K3_OK ||
-        k3_alloc("parts of rows", s->decoded > 0 ? 1 : s->m,
+        k3_alloc("parts of rows", rows_at_once(e, s->m),
                  e->env.cell->model.topk * sizeof(*e->parts), &e->parts, err) != K3_OK ||
         k3_alloc("records arrived", e->arriving, sizeof(*e->records), &e->records, err) != K3_OK ||
         k3_alloc("origins of records", e->arriving, sizeof(*e->origins), &e->origins, err) !=
             K3_OK ||
         (s->results > 0 && k3_compute_alloc(e->env.compute, "results", s->results, 1, false,
                                             &e->results, err) != K3_OK) ||
-        (s->decoded > 0 && k3_alloc("decoded results", s->decoded, 1, &e->decoded, err) != K3_OK)) {
+        (s->decoded > 0 && k3_alloc("decoded results", s->decoded, 1, &e->decoded, err) != K3_OK) ||
+        (s->decoded > 0 && k3_alloc("bytes of results", e->arriving, sizeof(*e->lengths),
+                                    &e->lengths, err) != K3_OK) ||
+        (s->decoded > 0 && e->env.compute->device != NULL &&
+         k3_alloc("results to encode", e->arriving, sizeof(*e->messages), &e->messages, err) !=
+             K3_OK)) {
         return err->status;
     }
     for (uint32_t x = 0; x < s->experts; x++) {
@@ -274,18 +285,24 @@ static void expert(slab_engine_t *e, uint32_t local_expert, k3_expert_rows_t *wo
 
 /* --- combine --------------------------------------------------------------------------------- */
 
-/* What is posted for a result: encoded or copied into the send area; mapped peers are stored to
+/* What is posted for result `number` of those in the order of origins: encoded or copied into the send area; mapped peers are stored to
  * straight from where the expert wrote. */
 static const uint8_t *make_result(slab_engine_t *e, const uint8_t *output, uint8_t *staging,
-                                  bool mapped, uint64_t *bytes, uint64_t *payload)
+                                  bool mapped, uint64_t number, uint64_t *bytes, uint64_t *payload)
 {
     const k3_slab_t *s = &e->slab;
+    k3_compute_t    *c = e->env.compute;
 
     *bytes = s->result;
     *payload = s->result_payload;
     if (e->decoded != NULL) {
-        *bytes = e->env.kernels->log_encode((const uint16_t *)(const void *)output,
-                                            e->env.cell->model.latent, staging);
+        const uint16_t *row = (const uint16_t *)(const void *)output;
+
+        if (c->device == NULL) {
+            c->ops->log_encode(c, &row, 1, e->env.cell->model.latent, &staging,
+                               e->lengths + number);
+        }
+        *bytes = e->lengths[number];
         *payload = *bytes;
         return staging;
     }
@@ -344,6 +361,7 @@ static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source,
                               const int32_t *origins, k3_error_t *err)
 {
     const k3_slab_t *s = &e->slab;
+    uint64_t         number = (uint64_t)(origins - e->origins); /* of the first one */
     uint32_t         expert_id = e->rank * s->local + local;
     uint32_t         every = e->env.cell->profile->doorbell_every;
     uint8_t         *staging = e->block + s->send[half] + k3_slab_staging_at(s, local, source, 0);
@@ -360,7 +378,7 @@ static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source,
         if (check_source_row(e, local, source, i, row, err) != K3_OK) {
             return err->status;
         }
-        result = make_result(e, output, staging, mapped, &bytes, &payload);
+        result = make_result(e, output, staging, mapped, number + i, &bytes, &payload);
         k3_qps_put(e->qps, (int)source, qp, result,
                    s->recv[half] + k3_slab_result_at(s, expert_id, (uint64_t)row), bytes, payload);
         if (k3_rings(every, i)) {
@@ -372,6 +390,34 @@ static k3_status_t send_range(slab_engine_t *e, uint32_t local, uint32_t source,
     flag = (k3_signal_t){s->signal[half] + k3_slab_flag_at(s, expert_id), 1, qp};
     k3_slab_signals(e, (int)source, &flag, 1, e->env.cell->profile->doorbell_signal);
     return K3_OK;
+}
+
+/* All results as messages in the send area, in the order of origins; what is for a masked source stays unsent. */
+static k3_status_t encode_results(slab_engine_t *e, unsigned half, k3_error_t *err)
+{
+    const k3_slab_t *s = &e->slab;
+    k3_compute_t    *c = e->env.compute;
+    uint64_t         n = 0;
+
+    for (uint32_t step = 0; step < s->ranks; step++) {
+        uint32_t source = (e->rank + step) % s->ranks;
+
+        for (uint32_t local = 0; local < s->local; local++) {
+            uint8_t *staging = e->block + s->send[half] + k3_slab_staging_at(s, local, source, 0);
+            uint64_t stride;
+            const uint8_t *output = output_at(e, local, source, &stride);
+
+            for (uint32_t i = e->arrived[local * s->ranks + source]; i > 0; i--) {
+                e->records[n] = output;
+                e->messages[n++] = staging;
+                output += stride;
+                staging += s->result_stride;
+            }
+        }
+    }
+    c->ops->log_encode(c, (const uint16_t *const *)(const void *)e->records, n,
+                       e->env.cell->model.latent, e->messages, e->lengths);
+    return c->ops->finish(c, err);
 }
 
 /* On a device all results are brought to the send area by one kernel, in front of the first post. */
@@ -406,7 +452,7 @@ static void send_results(slab_engine_t *e, unsigned half, k3_error_t *err)
 
     read_origins(e, half, err);
     if (e->env.compute->device != NULL && err->status == K3_OK) {
-        stage_results(e, half, err);
+        e->decoded != NULL ? encode_results(e, half, err) : stage_results(e, half, err);
     }
     for (uint32_t step = 0; step < s->ranks && err->status == K3_OK; step++) {
         uint32_t source = (e->rank + step) % s->ranks;
@@ -422,23 +468,12 @@ static void send_results(slab_engine_t *e, unsigned half, k3_error_t *err)
 }
 
 /* The result of one selection of an own row, NULL where it is missing. */
-static const uint16_t *part_of(slab_engine_t *e, const uint8_t *recv, int32_t id, uint64_t row,
-                               uint32_t k)
+static const uint8_t *part_of(const slab_engine_t *e, const uint8_t *recv, int32_t id, uint64_t row)
 {
-    const k3_slab_t *s = &e->slab;
-    const uint8_t   *result;
-    uint8_t         *decoded;
-
     if (id < 0 || k3_slab_is_masked(e, (uint32_t)e->target[id].peer)) {
         return NULL;
     }
-    result = recv + k3_slab_result_at(s, (uint32_t)id, row);
-    if (e->decoded == NULL) {
-        return (const uint16_t *)(const void *)result;
-    }
-    decoded = e->decoded + k * s->output;
-    e->env.kernels->log_decode(result, e->env.cell->model.latent, (uint16_t *)(void *)decoded);
-    return (const uint16_t *)(const void *)decoded;
+    return recv + k3_slab_result_at(&e->slab, (uint32_t)id, row);
 }
 
 static void reduce(slab_engine_t *e, const k3_rows_t *rows, unsigned half, uint16_t *combined)
@@ -446,17 +481,24 @@ static void reduce(slab_engine_t *e, const k3_rows_t *rows, unsigned half, uint1
     uint32_t       topk = e->env.cell->model.topk, width = e->env.cell->model.latent;
     const uint8_t *recv = e->block + e->slab.recv[half];
     k3_compute_t  *c = e->env.compute;
-    /* Decoded results have room for one row. */
-    uint64_t at_once = e->decoded != NULL ? 1 : rows->count;
+    uint64_t       at_once = rows_at_once(e, rows->count);
 
     for (uint64_t first = 0; first < rows->count; first += at_once) {
+        const float *weights = rows->weights + first * topk;
+        uint16_t    *to = combined + first * width;
+
         for (uint64_t i = 0; i < at_once * topk; i++) {
             uint64_t at = first * topk + i;
 
-            e->parts[i] = part_of(e, recv, rows->ids[at], at / topk, (uint32_t)(i % topk));
+            e->parts[i] = part_of(e, recv, rows->ids[at], at / topk);
         }
-        c->ops->combine(c, e->parts, rows->weights + first * topk, at_once, topk, width,
-                        combined + first * width);
+        if (e->decoded != NULL) {
+            c->ops->log_combine(c, e->parts, weights, at_once, topk, width,
+                                (uint16_t *)(void *)e->decoded, to);
+        } else {
+            c->ops->combine(c, (const uint16_t *const *)(const void *)e->parts, weights, at_once,
+                            topk, width, to);
+        }
     }
 }
 

@@ -240,8 +240,13 @@ static void plan_arithmetic(const k3_cell_t *cell, uint32_t rank, uint64_t *tabl
                 ? 0
                 : (front + arriving) * (k3_format_row_bytes(cell->dispatch_format, width) + 32);
     if (cell->combine_format != K3_FORMAT_BF16) {
-        *tables += 2 * (uint64_t)K3_RESULTS_AT_ONCE * POINTER;
-        *rows += K3_RESULTS_AT_ONCE * k3_format_row_bytes(cell->combine_format, width);
+        uint64_t results = k3_results_at_once(cell, rank);
+        bool     messages = cell->combine_format == K3_FORMAT_LOGFMT10;
+
+        *tables += results * (2 * POINTER + (messages ? sizeof(uint32_t) : 0));
+        *rows += messages
+                     ? 0
+                     : results * k3_round_up(k3_format_row_bytes(cell->combine_format, width), 16);
     }
     if (k3_needs_experts(cell)) {
         *tables += 2 * arriving * POINTER;

@@ -1,6 +1,8 @@
 #include "bench/plan/device.h"
 
-enum { ROW_UNIT = 16 };
+#include "bench/plan/cell_rows.h"
+
+enum { ROW_UNIT = 16, RESULTS_AT_ONCE = 256 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -26,6 +28,12 @@ bool k3_rows_aligned(const k3_cell_t *cell)
                                       cell->model.topk) %
                    ROW_UNIT ==
                0;
+}
+
+uint64_t k3_results_at_once(const k3_cell_t *cell, uint32_t rank)
+{
+    return cell->combine_format == K3_FORMAT_LOGFMT10 ? k3_rows_arriving(cell, rank)
+                                                      : RESULTS_AT_ONCE;
 }
 
 uint64_t k3_meta_bytes(const k3_cell_t *cell)

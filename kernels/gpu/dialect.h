@@ -74,9 +74,21 @@ K3_DEVICE uint32_t k3_as_bits(float value)
 {
     return __float_as_uint(value);
 }
+K3_DEVICE uint64_t k3_as_bits64(double value)
+{
+    return (uint64_t)__double_as_longlong(value);
+}
 K3_DEVICE float k3_sqrt(float value)
 {
     return __fsqrt_rn(value);
+}
+K3_DEVICE double k3_log2(double value)
+{
+    return log2(value);
+}
+K3_DEVICE double k3_exp2(double value)
+{
+    return exp2(value);
 }
 
 #else
@@ -100,6 +112,41 @@ K3_DEVICE k3_words k3_load16(const void *at)
 K3_DEVICE void k3_store16(void *at, k3_words value)
 {
     k3_store(static_cast<k3_words *>(at), value);
+}
+
+/* 16 bytes at an even address: whole where that is a multiple of 16, else in units of 4 bytes or of 2. */
+K3_DEVICE k3_words k3_load_octet(const void *at)
+{
+    k3_words value = {};
+
+    if ((uintptr_t)at % 16 == 0) {
+        return k3_load16(at);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        const uint16_t *word = (const uint16_t *)at + 2 * i;
+
+        value.word[i] = (uintptr_t)at % 4 == 0 ? k3_load((const uint32_t *)(const void *)word)
+                                               : k3_load(word) | (uint32_t)k3_load(word + 1) << 16;
+    }
+    return value;
+}
+
+K3_DEVICE void k3_store_octet(void *at, k3_words value)
+{
+    if ((uintptr_t)at % 16 == 0) {
+        k3_store16(at, value);
+        return;
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        uint16_t *word = (uint16_t *)at + 2 * i;
+
+        if ((uintptr_t)at % 4 == 0) {
+            k3_store((uint32_t *)(void *)word, value.word[i]);
+        } else {
+            k3_store(word, (uint16_t)value.word[i]);
+            k3_store(word + 1, (uint16_t)(value.word[i] >> 16));
+        }
+    }
 }
 
 /* The largest value of a group of `width` lanes, a power of two. */

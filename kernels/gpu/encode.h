@@ -307,8 +307,8 @@ template <k3_format_t format> K3_KERNEL k3_scale_rows(k3_gpu_scale_t a)
     }
     uint8_t *to = (uint8_t *)k3_load(a.out + row) + 2ull * first;
 
-    k3_store16(to, out[0]);
-    k3_store16(to + 16, out[1]);
+    k3_store_octet(to, out[0]);
+    k3_store_octet(to + 16, out[1]);
 }
 
 #endif

@@ -15,7 +15,7 @@ K3_DEVICE void k3_store_tile(const uint16_t *staged, uint32_t rows, uint32_t out
         unsigned row = i / (k3_tile_rows / 8), first = i % (k3_tile_rows / 8) * 8;
 
         if (tile + first < out) {
-            k3_store16(to(row) + tile + first, k3_load16(staged + row * k3_out_stride + first));
+            k3_store_octet(to(row) + tile + first, k3_load16(staged + row * k3_out_stride + first));
         }
     }
 }

@@ -2,7 +2,8 @@
  * kernels/cpu/scalar.c bit for bit, but for sums over a row (rms_norm) and over matrix operations.
  *
  * All pointers are device memory; rows of bf16 and of codes begin at multiples of 16 bytes, scales
- * at multiples of their type, widths are multiples of 32. */
+ * at multiples of their type, widths are multiples of 32. Results (of scale and down, the parts and rows of combine)
+ * may begin at even addresses, which costs four to eight times the accesses. */
 #ifndef K3_KERNELS_GPU_GPU_H
 #define K3_KERNELS_GPU_GPU_H
 
@@ -16,8 +17,8 @@ extern "C" {
  * the given strides in bytes. Moves 2 n + k3_format_row_bytes(n) bytes a row; one pass, but two
  * over the input for int8. */
 typedef struct k3_gpu_encode {
-    k3_format_t     format; /* all but logfmt10; bf16 values are copied */
-    uint32_t        rows, width;
+    k3_format_t format; /* all but logfmt10, which has calls of its own; bf16 values are copied */
+    uint32_t    rows, width;
     const uint16_t *in;
     uint64_t        in_stride;
     uint8_t        *values;
@@ -78,6 +79,25 @@ typedef struct k3_gpu_combine {
     uint16_t              *out; /* [rows][width] */
     uint16_t *const       *row; /* NULL, or where each row goes instead */
 } k3_gpu_combine_t;
+
+/* Rows of bf16 as LogFMT-10 messages, as k3_kernels_t.log_encode, and how many bytes each became. Moves 2 n bytes
+ * and those of the message a row. */
+enum { K3_GPU_LOG_WIDTH = 8192 }; /* the most, a multiple of 128 */
+typedef struct k3_gpu_log_encode {
+    uint32_t               rows, width;
+    const uint16_t *const *in;       /* by row */
+    uint8_t *const        *messages; /* by row */
+    uint32_t              *bytes;    /* by row */
+} k3_gpu_log_encode_t;
+
+/* The combine of such messages, decoded to bf16 on the way; k at most 64. Moves the messages, 2 bytes a value and
+ * 12 k a row. */
+typedef struct k3_gpu_log_combine {
+    uint32_t              rows, k, width;
+    const uint8_t *const *parts; /* [rows][k] */
+    const float          *weights;
+    uint16_t             *out; /* [rows][width] */
+} k3_gpu_log_combine_t;
 
 /* out = bf16(x / sqrt(mean(x^2) + eps) * gain). The sum of squares is taken over lanes, then warps.
  * Moves 6 bytes a value. Width at most 8192. */
@@ -187,6 +207,8 @@ typedef struct k3_gpu {
     int (*scale)(const k3_gpu_scale_t *arguments, void *stream);
     int (*gate_up)(const k3_gpu_gate_up_t *arguments, void *stream);
     int (*down)(const k3_gpu_down_t *arguments, void *stream);
+    int (*log_encode)(const k3_gpu_log_encode_t *arguments, void *stream);
+    int (*log_combine)(const k3_gpu_log_combine_t *arguments, void *stream);
 } k3_gpu_t;
 
 extern const k3_gpu_t k3_gpu_cuda, k3_gpu_hip; /* where the build has them */

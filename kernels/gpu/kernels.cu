@@ -52,7 +52,7 @@ template <typename A> int begin(const A *arguments, void *stream)
 #define K3_STARTERS                                                                                \
     {                                                                                              \
         K3_DIALECT, begin, begin, begin, begin, begin, begin, begin, begin, begin, begin, begin,   \
-            begin, begin                                                                           \
+            begin, begin, begin, begin                                                             \
     }
 
 #if defined(__HIP_DEVICE_COMPILE__)

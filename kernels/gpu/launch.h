@@ -5,6 +5,7 @@
 
 #include "kernels/gpu/encode.h"
 #include "kernels/gpu/expert.h"
+#include "kernels/gpu/logfmt.h"
 #include "kernels/gpu/route.h"
 #include "kernels/gpu/rows.h"
 
@@ -85,6 +86,16 @@ template <typename L> auto k3_start(L &l, const k3_gpu_route_t &a)
 template <typename L> auto k3_start(L &l, const k3_gpu_combine_t &a)
 {
     return l.start(a.rows, 1, k3_combine_rows, a);
+}
+
+template <typename L> auto k3_start(L &l, const k3_gpu_log_encode_t &a)
+{
+    return l.start(a.rows, 1, k3_encode_log, a);
+}
+
+template <typename L> auto k3_start(L &l, const k3_gpu_log_combine_t &a)
+{
+    return l.start(a.rows, 1, k3_combine_log, a);
 }
 
 template <typename L> auto k3_start(L &l, const k3_gpu_norm_t &a)

@@ -72,7 +72,7 @@ K3_KERNEL k3_combine_rows(k3_gpu_combine_t a)
             const uint16_t *part = k3_load(parts + i);
 
             if (part != nullptr) {
-                k3_words w = k3_load16(part + first);
+                k3_words w = k3_load_octet(part + first);
                 float    weight = k3_load(weights + i);
 
                 for (unsigned j = 0; j < 8; j++) {
@@ -83,7 +83,7 @@ K3_KERNEL k3_combine_rows(k3_gpu_combine_t a)
         for (unsigned j = 0; j < 8; j++) {
             out.word[j / 2] |= k3_gpu_to_bf16(sum[j]) << j % 2 * 16;
         }
-        k3_store16(to + first, out);
+        k3_store_octet(to + first, out);
     }
 }
 

@@ -45,10 +45,8 @@ launch 2 run "${small[@]}" "${model[@]}" --backend megamoe,flashinfer_megamoe,as
 expect_rc 0
 expect some.json '.cells[] | if name == "null" then good else .status == "unsupported"
     and (.reason | test("one kernel brings rows in, computes and sends results: .* \\(--device cpu\\)")) end'
-single run "${small[@]}" "${model[@]}" --max-tokens 4 --backend deepep:ll --combine-dtype logfmt10
-expect_refused 2 'no kernel of a device knows its format of results \(--combine-dtype bf16\)'
-single run "${small[@]}" --model "tiny:E=8,K=2,H=128,L=256,I=64,S=64" --backend mori:asyncll --combine-dtype fp8
-expect_refused 2 'its results are no multiples of 16 bytes \(K a multiple of 2; fp8: L a multiple of 512\)'
+single run --device emulated --model tiny:E=8,K=2,L=16384 --tokens 4 --backend deepep:ll --combine-dtype logfmt10
+expect_refused 2 'the kernels of its results take rows of up to 8192 values'
 
 # --- results in fp8: a sum for each rank, sums of a node and over nodes ---------------------------------------------------
 results=mori:asyncll,mori:v1,mori:v1ll
@@ -58,6 +56,31 @@ expect_good back.json 3
 expect back.json "$lanes_fit"
 expect back.json '.cells[].choices.combine_dtype == "fp8"'
 expect back.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
+
+# --- results at any address: weights of an odd number of selections behind them, scales of few groups ---------------------------
+odd=(--nodes-as 2 --component pair --tokens-skew 4,0,3,1)
+launch 4 run "${small[@]}" "${odd[@]}" --model "tiny:E=8,K=3,H=128,L=256,I=64,S=64" --backend "mooncake,deepep:ll,$apart,$rails" --out odd.json
+expect_rc 0
+expect_good odd.json 10
+expect odd.json "$lanes_fit"
+launch 4 run "${small[@]}" "${odd[@]}" --model "tiny:E=8,K=2,H=128,L=256,I=64,S=64" --combine-dtype fp8 --backend "$results" --out odd8.json
+expect_rc 0
+expect_good odd8.json 3
+expect odd8.json "$lanes_fit"
+expect odd8.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
+
+# --- results as messages of the length that they take, of rows whose messages are no multiples of 16 bytes too ----------------
+launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --component pair --combine-dtype logfmt10 --backend deepep:ll \
+    --tokens-skew 4,0,3,1 --iters 2 --out log.json
+expect_rc 0
+expect_good log.json 1
+expect log.json "$lanes_fit"
+expect log.json '.cells[0] | ([lanes | select(.phase == "combine") | .bytes_payload] | add) as $sent
+    | .choices.combine_dtype == "logfmt10" and $sent >= 16 * 656 and $sent < 16 * 1040'
+expect log.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
+launch_failing 2 run "${small[@]}" "${model[@]}" --component pair --combine-dtype logfmt10 --backend deepep:ll --max-tokens 4 --fault corrupt:1:0 --out bad.json
+expect_rc 1
+expect bad.json '.cells[0] | .status == "failed" and (.reason | startswith("check: stage combined of row "))'
 
 # --- the whole region; quantised rows, many to a rank, over TCP; eight ranks; all formats --------------------------------------
 long_tests || exit 0
@@ -81,6 +104,17 @@ UCX_TLS=tcp,self launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --tokens 
 expect_rc 0
 expect_good many.json 3
 expect many.json "$lanes_fit"
+UCX_TLS=tcp,self launch 4 run "${small[@]}" --model "tiny:E=8,K=2,H=128,L=384,I=64,S=64" --nodes-as 2 --tokens 40 \
+    --combine-dtype logfmt10 --backend deepep:ll --staged on --out whole.json # the whole region
+expect_rc 0
+expect_good whole.json 1
+expect whole.json "$lanes_fit"
+launch 4 run "${small[@]}" --model "tiny:E=8,K=3,H=128,L=256,I=64,S=64" --nodes-as 2 --tokens 4 --backend "mooncake,deepep:ll,$apart,$rails" --out all_odd.json
+expect_rc 0
+expect_good all_odd.json 10
+launch 2 run "${small[@]}" --model "tiny:E=8,K=3,H=128,L=256,I=64,S=64" --tokens 4 --backend deepep:ll --zero-copy on --out straight.json
+expect_rc 0
+expect_good straight.json 1
 for format in bf16 mxfp8 mxfp4; do
     launch 4 run "${small[@]}" "${model[@]}" --nodes-as 2 --dispatch-dtype "$format" --tokens 40 \
         --backend mpi,mooncake,mori:asyncll,mori:v1,mori:v1ll --out "$format.json"

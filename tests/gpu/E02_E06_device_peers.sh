@@ -36,6 +36,12 @@ expect_good back.json 3
 expect back.json "$lanes_fit"
 expect back.json '.cells[].memory | .on_device_allocated_bytes < 1.1 * .on_device_bytes + 300000'
 
+# --- results at any address -------------------------------------------------------------------------------------------------
+launch 4 run "${small[@]}" --model "tiny:E=8,K=3,H=128,L=256,I=64,S=64" --dp 4 --backend "$peers" --component pair --out odd.json
+expect_rc 0
+expect_good odd.json 4
+expect odd.json "$lanes_fit"
+
 # --- a wrong row is seen, more nodes than one are not ------------------------------------------------------------------
 launch 2 run "${small[@]}" "${model[@]}" --dp 2 --backend mori:intra_pull --component pair --fault corrupt:1:0 --out bad.json
 expect_rc 1

@@ -176,6 +176,8 @@ STARTER(dense)
 STARTER(scale)
 STARTER(gate_up)
 STARTER(down)
+STARTER(log_encode)
+STARTER(log_combine)
 
 static int start_blas(const check_t *c, const void *arguments, void *stream)
 {
@@ -308,6 +310,70 @@ static void check_combine(check_t *c, uint32_t rows, uint32_t k, uint32_t width)
     free(there);
     free(want);
     free(parts);
+}
+
+/* A device's log2 and exp2 may be another than the host's in the last bit: a code in a million may differ by one. */
+static void check_log(check_t *c, uint32_t rows, uint32_t k, uint32_t width)
+{
+    const double        limit = 1e-6;
+    uint64_t            n = (uint64_t)rows * k, seed = 5, sent = 0;
+    uint64_t            room = (k3_format_row_bytes(K3_FORMAT_LOGFMT10, width) + 15) / 16 * 16;
+    uint16_t           *in = random_rows(c, n * width, 14), *want = in_host(c, 2ull * rows * width);
+    uint8_t            *messages = in_host(c, n * room), *there, *got;
+    uint16_t           *back = in_host(c, 2 * n * width), *sums;
+    const uint16_t    **parts = in_host(c, n * sizeof(*parts));
+    const uint8_t     **at = in_host(c, 2 * n * sizeof(*at));
+    float              *weights = in_host(c, n * sizeof(float));
+    double              us;
+    k3_gpu_log_encode_t encode = {.rows = (uint32_t)n, .width = width};
+    k3_gpu_log_combine_t combine = {.rows = rows, .k = k, .width = width};
+
+    for (uint64_t i = 0; i < n; i++) { /* zeros, and groups that stay as they are */
+        in[i * width + i % width] = (uint16_t)(i % 13 == 5 ? 0x7f80 : 0);
+    }
+    at[0] = on_device(c, 2 * n * width, in);
+    there = on_device(c, n * room, NULL);
+    for (uint64_t i = 0; i < n; i++) {
+        at[i] = at[0] + 2 * i * width;
+        at[n + i] = there + i * room;
+        parts[i] = back + i * width;
+        weights[i] = random_float(&seed);
+        sent += c->scalar->log_encode(in + i * width, width, messages + i * room);
+        c->scalar->log_decode(messages + i * room, width, back + i * width);
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        c->scalar->combine(parts + (uint64_t)r * k, weights + (uint64_t)r * k, k, width,
+                           want + (uint64_t)r * width);
+    }
+    encode.in = on_device(c, n * sizeof(*at), at);
+    encode.messages = on_device(c, n * sizeof(*at), at + n);
+    encode.bytes = on_device(c, n * sizeof(uint32_t), NULL);
+    us = run(c, start_log_encode, &encode);
+    got = brought(c, there, n * room);
+    {
+        int    held = c->held_count;
+        double error = differing(got, messages, n * room);
+
+        c->held_count = 0; /* both lines are of the same memory */
+        line(c, "encode logfmt10", us, 2.0 * (double)(n * width) + (double)sent, 0, error, limit);
+        c->held_count = held;
+    }
+    combine.parts = (const uint8_t *const *)(const void *)encode.messages;
+    combine.weights = on_device(c, n * sizeof(float), weights);
+    combine.out = on_device(c, 2ull * rows * width, NULL);
+    us = run(c, start_log_combine, &combine);
+    sums = brought(c, combine.out, 2ull * rows * width);
+    line(c, "combine logfmt10", us, (double)sent + 2.0 * rows * (double)width, 0,
+         differing(sums, want, 2ull * rows * width), limit);
+    free(sums);
+    free(got);
+    free(weights);
+    free(at);
+    free(parts);
+    free(back);
+    free(messages);
+    free(want);
+    free(in);
 }
 
 static void check_norm(check_t *c, uint32_t rows, uint32_t width)
@@ -677,6 +743,7 @@ static void check_all(check_t *c, bool small)
     check_copy(c, rows, latent);
     check_route(c, rows, experts, topk);
     check_combine(c, rows, topk, latent);
+    check_log(c, rows, topk, latent);
     check_norm(c, rows, latent);
     check_elements(c, rows, hidden);
     check_scale(c, rows, latent);

@@ -31,5 +31,6 @@ template <typename A> int begin(const A *arguments, void *stream)
 
 } // namespace
 
-extern const k3_gpu_t k3_gpu_emulated = {"emulated", begin, begin, begin, begin, begin, begin,
-                                         begin,      begin, begin, begin, begin, begin, begin};
+extern const k3_gpu_t k3_gpu_emulated = {"emulated", begin, begin, begin, begin, begin,
+                                         begin,      begin, begin, begin, begin, begin,
+                                         begin,      begin, begin, begin};

@@ -147,9 +147,27 @@ K3_DEVICE uint32_t k3_as_bits(float value)
     return bits;
 }
 
+K3_DEVICE uint64_t k3_as_bits64(double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 K3_DEVICE float k3_sqrt(float value)
 {
     return __builtin_sqrtf(value);
+}
+
+K3_DEVICE double k3_log2(double value)
+{
+    return __builtin_log2(value);
+}
+
+K3_DEVICE double k3_exp2(double value)
+{
+    return __builtin_exp2(value);
 }
 
 #endif

@@ -161,12 +161,13 @@ static void check_reads(problem &p, unsigned matrices, uint32_t out, uint32_t wi
 static void check_recipe(const recipe_case &c, uint32_t latent, uint32_t inter,
                          std::vector<unsigned> rows, k3_activation_t activation, bool weighted)
 {
-    k3_expert_shape_t shape = {latent, inter, c.weights, activation};
-    problem           p(shape, rows);
-    format_rows       x(c.rows, p.total, latent), middle(c.recipe.middle, p.total, inter);
-    device<uint16_t>  activated((size_t)p.total * inter, true), out((size_t)p.total * latent, true);
-    device<uint16_t *>           out_rows(p.total);
-    device<float>                row_weights(p.total);
+    k3_expert_shape_t  shape = {latent, inter, c.weights, activation};
+    problem            p(shape, rows);
+    format_rows        x(c.rows, p.total, latent), middle(c.recipe.middle, p.total, inter);
+    const size_t       pitch = latent + 2; /* results at multiples of 4 bytes alone */
+    device<uint16_t>   activated((size_t)p.total * inter, true), out(p.total * pitch, true);
+    device<uint16_t *> out_rows(p.total);
+    device<float>      row_weights(p.total);
     device<k3_gpu_expert_task_t> tasks(p.tasks.size());
     k3_expert_weights_t          w = p.expert(0);
     emulated                     machine;
@@ -177,7 +178,7 @@ static void check_recipe(const recipe_case &c, uint32_t latent, uint32_t inter,
         fill_bf16(row.data(), latent, i * 7 + 1);
         k3_kernels_cpu("scalar")->encode(c.rows, row.data(), latent, (void *)x.values[i],
                                          (void *)x.scales[i]);
-        out_rows[p.total - 1 - i] = out.data() + (size_t)i * latent;
+        out_rows[p.total - 1 - i] = out.data() + i * pitch;
         row_weights[i] = 0.5f + random_float(&seed) / 4;
     }
     memcpy(tasks.data(), p.tasks.data(), tasks.bytes());

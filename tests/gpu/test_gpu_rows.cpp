@@ -212,13 +212,14 @@ static void test_records(void **state)
 }
 
 /* The stand-in for an expert: each row from and to somewhere, with its factor and weight. */
-static void check_scale(k3_format_t format, uint32_t count, uint32_t width, bool weighted)
+static void check_scale(k3_format_t format, uint32_t count, uint32_t width, bool weighted,
+                        uint32_t skew = 0)
 {
     size_t          values_bytes = (k3_format_value_bytes(format, width) + 15) / 16 * 16;
     size_t          stride = values_bytes + (k3_format_scale_bytes(format, width) + 15) / 16 * 16;
     device<uint8_t> codes(count * stride);
     device<const uint8_t *> values(count), scales(count);
-    device<uint16_t>        out((size_t)count * width, true);
+    device<uint16_t>        out((size_t)count * width + skew, true);
     device<uint16_t *>      to(count);
     device<float>           factors(count), weights(count);
     k3_gpu_scale_t          a = {format,
@@ -235,7 +236,7 @@ static void check_scale(k3_format_t format, uint32_t count, uint32_t width, bool
     for (uint32_t r = 0; r < count; r++) {
         values[r] = codes.data() + r * stride;
         scales[r] = values[r] + values_bytes;
-        to[r] = out.data() + (size_t)(count - 1 - r) * width;
+        to[r] = out.data() + skew + (size_t)(count - 1 - r) * width;
         factors[r] = 0.75f + 0.125f * (float)r;
         weights[r] = 0.3f;
         fill_bf16(row.data(), width, r + 3);
@@ -259,6 +260,118 @@ static void test_scale(void **state)
         check_scale(format, 3, 3584, true);
     }
     check_scale(K3_FORMAT_BF16, 5, 160, false);
+    check_scale(K3_FORMAT_BF16, 2, 160, true, 2);
+}
+
+/* --- LogFMT-10 --------------------------------------------------------------------------------- */
+
+/* As fill_rows, but every third row spreads over all octaves: subnormals, values below the 32 octaves that codes
+ * reach, signs, zeros. */
+static void fill_log_rows(uint16_t *rows, uint32_t count, uint32_t width)
+{
+    uint64_t seed = width + count;
+
+    fill_rows(rows, count, width);
+    for (uint32_t i = 0; i < count; i += 3) {
+        for (uint32_t k = 0; k < width; k++) {
+            uint32_t bits = random_bits(&seed);
+
+            rows[(size_t)i * width + k] =
+                (uint16_t)(bits % 40 == 0 ? bits & 0x8000u
+                                          : (bits & 0xffffu) % 0x7f80u | (bits & 0x8000u));
+        }
+    }
+}
+
+static void check_log_encode(uint32_t count, uint32_t width)
+{
+    size_t                   room = k3_format_row_bytes(K3_FORMAT_LOGFMT10, width);
+    device<uint16_t>         in((size_t)count * width);
+    device<uint8_t>          out(count * (room + 4), true);
+    device<const uint16_t *> rows(count);
+    device<uint8_t *>        messages(count);
+    k3_gpu_log_encode_t      a = {count, width, rows.data(), messages.data(),
+                                  (uint32_t *)(out.data() + count * room)};
+    std::vector<uint8_t>     want(room);
+    uint64_t                 least = 0;
+
+    fill_log_rows(in.data(), count, width);
+    for (uint32_t r = 0; r < count; r++) {
+        rows[r] = in.data() + (size_t)(count - 1 - r) * width;
+        messages[r] = out.data() + r * room;
+    }
+    run_in_orders(a, out);
+    for (uint32_t r = 0; r < count; r++) {
+        size_t bytes = scalar()->log_encode(rows[r], width, want.data());
+
+        assert_int_equal(a.bytes[r], bytes);
+        assert_memory_equal(messages[r], want.data(), bytes);
+        least += 2 * width + bytes;
+        for (size_t i = bytes; i < room; i++) {
+            assert_int_equal(messages[r][i], 0); /* nothing behind it */
+        }
+    }
+    assert_true(moved() <= (least + 20 * count) * 11 / 10);
+    assert_true(k3_emulator::last_counts().bank_ways <= 2);
+}
+
+static void test_log_encode(void **state)
+{
+    (void)state;
+    check_log_encode(7, 3584); /* Kimi-K3 */
+    check_log_encode(4, 8192);
+    check_log_encode(6, 128);
+    check_log_encode(1, 640); /* no whole round of the warps */
+    check_log_encode(9, 384);
+}
+
+static void check_log_combine(uint32_t rows, uint32_t k, uint32_t width)
+{
+    size_t                        room = k3_format_row_bytes(K3_FORMAT_LOGFMT10, width);
+    device<uint8_t>               messages((size_t)rows * k * room);
+    device<uint16_t>              out((size_t)rows * width, true);
+    device<const uint8_t *>       parts((size_t)rows * k);
+    device<float>                 weights((size_t)rows * k);
+    k3_gpu_log_combine_t          a = {rows, k, width, parts.data(), weights.data(), out.data()};
+    std::vector<uint16_t>         values((size_t)rows * k * width), want(width);
+    std::vector<const uint16_t *> decoded((size_t)rows * k);
+    uint64_t                      seed = k, least = 0;
+
+    fill_log_rows(values.data(), rows * k, width);
+    for (size_t i = 0; i < parts.size(); i++) {
+        uint8_t  *message = messages.data() + i * room;
+        uint16_t *row = values.data() + i * width;
+        size_t    bytes = scalar()->log_encode(row, width, message);
+
+        assert_int_equal(scalar()->log_decode(message, width, row), bytes);
+        parts[i] = i % 5 == 3 ? nullptr : message;
+        decoded[i] = i % 5 == 3 ? nullptr : row;
+        weights[i] = random_float(&seed);
+        least += i % 5 == 3 ? 0 : bytes;
+    }
+    run_in_orders(a, out);
+    least += 2ull * rows * width + 12ull * rows * k;
+    assert_true(moved() <= least * 11 / 10);
+    assert_true(k3_emulator::last_counts().bank_ways <= 2);
+    for (uint32_t r = 0; r < rows; r++) {
+        scalar()->combine(decoded.data() + (size_t)r * k, weights.data() + (size_t)r * k, k, width,
+                          want.data());
+        for (uint32_t i = 0; i < width; i++) {
+            uint16_t got = out[(size_t)r * width + i];
+
+            assert_true(got == want[i] || ((got & 0x7fff) > 0x7f80 && (want[i] & 0x7fff) > 0x7f80));
+        }
+    }
+}
+
+static void test_log_combine(void **state)
+{
+    (void)state;
+    check_log_combine(2, 16, 3584);
+    check_log_combine(2, 8, 8192);
+    check_log_combine(9, 1, 128);
+    check_log_combine(3, 5, 640);
+    check_log_combine(1, 64, 384);
 }
 
 /* --- copy ------------------------------------------------------------------------------------ */
@@ -315,10 +428,11 @@ static void check_combine(uint32_t rows, uint32_t k, uint32_t width, bool weight
     }
 }
 
-/* Each row to where it is asked for: here in reverse. */
-static void check_combine_to(uint32_t rows, uint32_t k, uint32_t width)
+/* Each row to where it is asked for: here in reverse, parts and rows `skew` values behind a multiple of 16 bytes. */
+static void check_combine_to(uint32_t rows, uint32_t k, uint32_t width, uint32_t skew)
 {
-    device<uint16_t>         values((size_t)rows * k * width), out((size_t)rows * width, true);
+    device<uint16_t>         values((size_t)rows * k * width + skew);
+    device<uint16_t>         out((size_t)rows * width + skew, true);
     device<const uint16_t *> parts((size_t)rows * k);
     device<uint16_t *>       to(rows);
     k3_gpu_combine_t         a = {rows, k, width, parts.data(), nullptr, nullptr, to.data()};
@@ -326,12 +440,13 @@ static void check_combine_to(uint32_t rows, uint32_t k, uint32_t width)
 
     fill_bf16(values.data(), values.size(), 5);
     for (size_t i = 0; i < parts.size(); i++) {
-        parts[i] = i % 3 == 1 ? nullptr : values.data() + i * width;
+        parts[i] = i % 3 == 1 ? nullptr : values.data() + skew + i * width;
     }
     for (uint32_t r = 0; r < rows; r++) {
-        to[r] = out.data() + (size_t)(rows - 1 - r) * width;
+        to[r] = out.data() + skew + (size_t)(rows - 1 - r) * width;
     }
     run_in_orders(a, out);
+    assert_true(moved() <= (2ull * (rows * k + rows) * width + 20 * rows * k) * 11 / 10);
     for (uint32_t r = 0; r < rows; r++) {
         scalar()->combine(parts.data() + (size_t)r * k, nullptr, k, width, want.data());
         assert_memory_equal(to[r], want.data(), 2 * width);
@@ -341,8 +456,11 @@ static void check_combine_to(uint32_t rows, uint32_t k, uint32_t width)
 static void test_combine(void **state)
 {
     (void)state;
-    check_combine_to(5, 4, 3584);
-    check_combine_to(2, 1, 96);
+    check_combine_to(5, 4, 3584, 0);
+    check_combine_to(2, 1, 96, 0);
+    check_combine_to(2, 3, 3584, 4); /* 8 bytes, 4, 2 */
+    check_combine_to(2, 3, 256, 2);
+    check_combine_to(2, 2, 96, 1);
     check_combine(3, 16, 3584, true);
     check_combine(2, 8, 7168, false);
     check_combine(4, 1, 32, true);
@@ -531,13 +649,14 @@ static void test_weigh(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codes),    cmocka_unit_test(test_records),
-        cmocka_unit_test(test_scale),    cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_activate), cmocka_unit_test(test_dense),
-        cmocka_unit_test(test_weigh),    cmocka_unit_test(test_encode),
-        cmocka_unit_test(test_decode),   cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_combine),  cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_route),
+        cmocka_unit_test(test_codes),       cmocka_unit_test(test_records),
+        cmocka_unit_test(test_scale),       cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_activate),    cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_weigh),       cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_decode),      cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_combine),     cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_route),       cmocka_unit_test(test_log_encode),
+        cmocka_unit_test(test_log_combine),
     };
 
     return cmocka_run_group_tests_name("gpu rows", tests, NULL, NULL);
