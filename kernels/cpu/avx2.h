@@ -23,7 +23,6 @@ void k3_avx2_prepare_mx(void); /* once, before the next */
 void k3_avx2_gemm(const k3_matrix_t *w, const void *x, size_t m, size_t first, size_t count,
                   float *y);
 void k3_avx2_pack(k3_weight_format_t format, float *row, size_t n);
-void k3_avx2_prepare_route(void); /* once, before the next */
 void k3_avx2_route(const float *logits, const float *bias, size_t experts, size_t k, int32_t *ids,
                    float *weights);
 void k3_avx2_route_weights(const float *logits, size_t k, const int32_t *ids, float *weights);

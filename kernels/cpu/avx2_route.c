@@ -4,7 +4,12 @@
  * scores are estimated first, within ESTIMATE of what the scalar code computes. Of 32 strided parts
  * of the estimates the largest are taken; the k-th largest of these is a bound that at least k
  * estimates reach, so that no score of the k best is estimated more than 2 ESTIMATE below it. What
- * is left, a few more than k, is computed in full and put in order. */
+ * is left, a few more than k, is computed in full and put in order. A logit that is NaN is estimated
+ * like -infinity: where it counts it is among what is left, and then the row is done plainly. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-slp-vectorize") /* numbers go to memory faster one by one */
+#endif
+
 #include "kernels/cpu/avx2_functions.h"
 
 #if defined(__x86_64__)
@@ -14,202 +19,299 @@
 enum {
     EXPERTS_MAX = 1024, /* more, or fewer than PARTS, are left to the plain selection */
     PARTS = 32,
-    CANDIDATES = 128
+    CANDIDATES = 128,
+    SEVERAL = 4 /* candidates of 64 experts that are found without a branch */
 };
 
-/* The quadratic is within 0.0018 of 2^f, relative, which moves a sigmoid by a quarter of it at most;
- * the reciprocal adds 0.0004, and the sum with a bias below LARGEST twice 0.00003. tests/unit proves
- * it over the range of f32. */
-#define ESTIMATE 1e-3f
+/* The bits of a float are near a line of its logarithm: those of 2^t are near (127 + t) 2^23. With
+ * t = log2(e) x / 2 the error of 2^t over that of 2^-t, e^x, is at most 0.0102, relative, which moves
+ * a sigmoid by a quarter of it at most; the reciprocal adds 0.0004, and the sum with a bias below
+ * LARGEST twice 0.00003. tests/unit proves it over the range of f32. */
+#define ESTIMATE 3e-3f
 #define LARGEST  500.0f
+#define FAR      32.0f /* a sigmoid of more is 1 */
+#define ONE_BITS 0x3f800000
 
-static const float power_terms[] = {1.00044388f, 0.703448021f, 0.238425266f};
-
-/* sigmoid(x), roughly. */
+/* sigmoid(x), roughly; 0 for NaN. */
 K3_AVX2_INLINE __m256 estimate(__m256 x)
 {
-    const __m256 round = _mm256_set1_ps(K3_EXP_ROUND), one = _mm256_set1_ps(1.0f);
-    __m256       t = _mm256_mul_ps(x, _mm256_set1_ps(-K3_LOG2_E)), k, f, p;
-    __m256i      exponent;
+    const __m256 slope = _mm256_set1_ps(0.5f * K3_LOG2_E * 0x1p23f);
+    const __m256 one = _mm256_set1_ps((float)ONE_BITS);
+    __m256i      bits;
+    __m256       up, down;
 
-    t = _mm256_max_ps(_mm256_min_ps(t, _mm256_set1_ps(100.0f)), _mm256_set1_ps(-100.0f));
-    k = _mm256_add_ps(t, round);
-    f = _mm256_sub_ps(t, _mm256_sub_ps(k, round));
-    p = _mm256_fmadd_ps(f, _mm256_set1_ps(power_terms[2]), _mm256_set1_ps(power_terms[1]));
-    p = _mm256_fmadd_ps(f, p, _mm256_set1_ps(power_terms[0]));
-    exponent = _mm256_slli_epi32(_mm256_castps_si256(k), 23); /* the low bits of k are an integer */
-    p = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
-    return _mm256_rcp_ps(_mm256_add_ps(one, p));
+    /* min and max return their second operand where one is NaN. */
+    x = _mm256_max_ps(_mm256_min_ps(_mm256_set1_ps(FAR), x), _mm256_set1_ps(-FAR));
+    bits = _mm256_cvtps_epi32(_mm256_fmadd_ps(x, slope, one));
+    up = _mm256_castsi256_ps(bits);
+    down = _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_set1_epi32(2 * ONE_BITS), bits));
+    return _mm256_mul_ps(up, _mm256_rcp_ps(_mm256_add_ps(up, down)));
 }
 
-K3_AVX2_INLINE __m256 without_nan(__m256 value, __m256 a, __m256 b)
+/* Estimated scores of 8 experts; NaN where the bias is. */
+K3_AVX2_INLINE __m256 estimate_at(const float *logits, const float *bias, float *scores)
 {
-    return _mm256_blendv_ps(value, _mm256_set1_ps(-INFINITY), _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+    __m256 value = _mm256_add_ps(estimate(_mm256_loadu_ps(logits)), _mm256_loadu_ps(bias));
+
+    _mm256_store_ps(scores, value);
+    return value;
 }
 
-/* Estimated scores of `experts`, -infinity for NaN and behind the end; the largest of each part. */
+/* Estimated scores of `experts`, -infinity behind the end up to a multiple of 64; the largest of each
+ * part. */
 K3_AVX2_INLINE void estimate_all(const float *logits, const float *bias, size_t experts,
                                  float *scores, __m256 most[4])
 {
-    const __m256 least = _mm256_set1_ps(-INFINITY);
-    size_t       i = 0;
+    size_t i = 0;
 
-    most[0] = most[1] = most[2] = most[3] = least;
-    for (; i + 8 <= experts; i += 8) {
-        __m256 x = _mm256_loadu_ps(logits + i), b = _mm256_loadu_ps(bias + i);
-        __m256 value = without_nan(_mm256_add_ps(estimate(x), b), x, b);
-
-        _mm256_store_ps(scores + i, value);
-        most[i / 8 % 4] = _mm256_max_ps(most[i / 8 % 4], value);
+    for (size_t p = 0; p < 4; p++) {
+        most[p] = _mm256_set1_ps(-INFINITY);
     }
-    for (size_t end = (experts + 7) / 8 * 8; i < end; i++) {
-        float value = i < experts ? k3_sigmoid(logits[i]) + bias[i] : -INFINITY;
+    for (; i + 32 <= experts; i += 32) {
+        for (size_t p = 0; p < 4; p++) {
+            size_t at = i + 8 * p;
 
-        scores[i] = isnan(value) ? -INFINITY : value;
+            most[p] = _mm256_max_ps(estimate_at(logits + at, bias + at, scores + at), most[p]);
+        }
+    }
+    for (; i < (experts + 63) / 64 * 64; i += 32) {
+        _Alignas(32) float x[32], b[32];
+
+        for (size_t e = 0; e < 32; e++) {
+            x[e] = i + e < experts ? logits[i + e] : 0.0f;
+            b[e] = i + e < experts ? bias[i + e] : -INFINITY;
+        }
+        for (size_t p = 0; p < 4; p++) {
+            most[p] = _mm256_max_ps(estimate_at(x + 8 * p, b + 8 * p, scores + i + 8 * p), most[p]);
+        }
     }
 }
 
-/* The k-th largest of the parts' largest, k <= PARTS: the least of those that fewer than k exceed. */
-K3_AVX2_INLINE float bound_of(const __m256 most[4], size_t k)
+/* *a the larger ones. */
+K3_AVX2_INLINE void order(__m256 *a, __m256 *b)
 {
-    _Alignas(32) float values[PARTS];
-    __m256i above[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
-                        _mm256_setzero_si256()};
-    __m256  least = _mm256_set1_ps(INFINITY);
-    float   bound = INFINITY;
+    __m256 larger = _mm256_max_ps(*a, *b);
 
+    *b = _mm256_min_ps(*a, *b);
+    *a = larger;
+}
+
+/* `value` where at least k of the parts' largest reach it, else -infinity. */
+K3_AVX2_INLINE __m256 where_reached(__m256 value, __m256i count, size_t k)
+{
+    __m256i enough = _mm256_cmpgt_epi32(count, _mm256_set1_epi32((int)k - 1));
+
+    return _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), value, _mm256_castsi256_ps(enough));
+}
+
+/* A value that at least k <= PARTS of the parts' largest reach: of all those of two ranks, each lane's
+ * four being put in order, the largest. All of rank r are reached by the 8 (r + 1) of ranks 0 to r.
+ * `most` comes back in order. */
+K3_AVX2_INLINE float bound_of(__m256 most[4], size_t k)
+{
+    size_t             rank = k <= 8 ? 0 : k <= 16 ? 1 : 2;
+    _Alignas(32) float values[PARTS];
+    __m256             a, b;
+    __m256i            of_a = _mm256_setzero_si256(), of_b = of_a;
+    __m128             half;
+
+    order(&most[0], &most[1]);
+    order(&most[2], &most[3]);
+    order(&most[0], &most[2]);
+    order(&most[1], &most[3]);
+    order(&most[1], &most[2]);
     for (size_t p = 0; p < 4; p++) {
         _mm256_store_ps(values + 8 * p, most[p]);
     }
+    a = _mm256_load_ps(values + 8 * rank);
+    b = _mm256_load_ps(values + 8 * rank + 8);
     for (size_t i = 0; i < PARTS; i++) {
         __m256 other = _mm256_set1_ps(values[i]);
 
-        for (size_t p = 0; p < 4; p++) {
-            __m256 larger = _mm256_cmp_ps(other, most[p], _CMP_GT_OQ);
-
-            above[p] = _mm256_sub_epi32(above[p], _mm256_castps_si256(larger));
-        }
+        of_a = _mm256_sub_epi32(of_a, _mm256_castps_si256(_mm256_cmp_ps(other, a, _CMP_GE_OQ)));
+        of_b = _mm256_sub_epi32(of_b, _mm256_castps_si256(_mm256_cmp_ps(other, b, _CMP_GE_OQ)));
     }
-    for (size_t p = 0; p < 4; p++) {
-        __m256i few = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)k), above[p]);
-
-        least = _mm256_min_ps(
-            least, _mm256_blendv_ps(_mm256_set1_ps(INFINITY), most[p], _mm256_castsi256_ps(few)));
-    }
-    _mm256_store_ps(values, least);
-    for (size_t i = 0; i < 8; i++) {
-        bound = values[i] < bound ? values[i] : bound;
-    }
-    return bound;
+    a = _mm256_max_ps(where_reached(a, of_a, k), where_reached(b, of_b, k));
+    half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
-/* The lanes that are set in a mask, the first ones first. */
-static uint8_t lanes_of[256][8];
-
-void k3_avx2_prepare_route(void)
+/* A bit for each of 32 scores that reaches the limit. */
+K3_AVX2_INLINE uint32_t reach(const float *scores, __m256 limit)
 {
-    for (unsigned mask = 0; mask < 256; mask++) {
-        size_t count = 0;
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i       is[4], bytes;
 
-        for (uint8_t lane = 0; lane < 8; lane++) {
-            if ((mask >> lane & 1) != 0) {
-                lanes_of[mask][count++] = lane;
-            }
-        }
+    for (size_t p = 0; p < 4; p++) {
+        is[p] =
+            _mm256_castps_si256(_mm256_cmp_ps(_mm256_load_ps(scores + 8 * p), limit, _CMP_GE_OQ));
     }
+    bytes = _mm256_packs_epi16(_mm256_packs_epi32(is[0], is[1]), _mm256_packs_epi32(is[2], is[3]));
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permutevar8x32_epi32(bytes, order));
 }
 
-/* The ids of scores that reach the bound, rising, and up to 8 values behind them that mean nothing;
- * more than CANDIDATES: there are more. Without a branch on what is found, which nothing foretells. */
+/* The ids of scores that reach the bound, rising, and up to SEVERAL values behind them that mean
+ * nothing; more than CANDIDATES: there are more. Where what is found decides on a branch nothing
+ * foretells it, so the branch is left to what is seldom. */
 K3_AVX2_INLINE size_t collect(const float *scores, size_t experts, float bound, int32_t *ids)
 {
     const __m256 limit = _mm256_set1_ps(bound);
     size_t       count = 0;
 
-    for (size_t i = 0; i < experts && count <= CANDIDATES; i += 8) {
-        __m256   reach = _mm256_cmp_ps(_mm256_load_ps(scores + i), limit, _CMP_GE_OQ);
-        unsigned mask = (unsigned)_mm256_movemask_ps(reach);
-        __m128i  lanes = _mm_loadl_epi64((const __m128i *)(const void *)lanes_of[mask]);
-        __m256i  found =
-            _mm256_add_epi32(_mm256_cvtepu8_epi32(lanes), _mm256_set1_epi32((int32_t)i));
+    for (size_t i = 0; i < experts && count <= CANDIDATES; i += 64) {
+        uint64_t left = reach(scores + i, limit) | (uint64_t)reach(scores + i + 32, limit) << 32;
+        size_t   found = (size_t)__builtin_popcountll(left);
 
-        _mm256_storeu_si256((__m256i *)(void *)(ids + count), found);
-        count += (size_t)__builtin_popcount(mask);
+        for (size_t n = 0; n < SEVERAL; n++) {
+            ids[count + n] = (int32_t)i + __builtin_ctzll(left | (uint64_t)1 << 63);
+            left &= left - 1;
+        }
+        for (size_t n = SEVERAL; n < found; n++) {
+            ids[count + n] = (int32_t)i + __builtin_ctzll(left);
+            left &= left - 1;
+        }
+        count += found;
     }
     return count;
+}
+
+/* The candidates, up to a multiple of 8. */
+typedef struct k3_candidates {
+    _Alignas(32) float sigmoid[CANDIDATES];
+    _Alignas(32) float score[CANDIDATES];
+    int32_t id[CANDIDATES + 32];
+    size_t  count;
+} k3_candidates_t;
+
+/* In full; -infinity behind them. False: there is a NaN. */
+K3_AVX2_INLINE bool score(const float *logits, const float *bias, k3_candidates_t *c)
+{
+    __m256 nan = _mm256_setzero_ps();
+    size_t i = 0;
+
+    for (; i < c->count; i++) {
+        c->sigmoid[i] = logits[c->id[i]];
+        c->score[i] = bias[c->id[i]];
+    }
+    for (; i % 8 != 0; i++) {
+        c->sigmoid[i] = 0.0f;
+        c->score[i] = -INFINITY;
+    }
+    for (i = 0; i < c->count; i += 8) {
+        __m256 s = k3_sigmoid8(_mm256_load_ps(c->sigmoid + i));
+        __m256 value = _mm256_add_ps(s, _mm256_load_ps(c->score + i));
+
+        _mm256_store_ps(c->sigmoid + i, s);
+        _mm256_store_ps(c->score + i, value);
+        nan = _mm256_or_ps(nan, _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    }
+    return _mm256_movemask_ps(nan) == 0;
+}
+
+/* before + how many of 8 others are larger than `own`. */
+K3_AVX2_INLINE __m256i add_larger(__m256i before, const float *others, __m256 own)
+{
+    for (size_t i = 0; i < 8; i++) {
+        __m256 larger = _mm256_cmp_ps(_mm256_set1_ps(others[i]), own, _CMP_GT_OQ);
+
+        before = _mm256_sub_epi32(before, _mm256_castps_si256(larger));
+    }
+    return before;
+}
+
+/* The same of those that are not less. */
+K3_AVX2_INLINE __m256i add_not_less(__m256i before, const float *others, __m256 own)
+{
+    for (size_t i = 0; i < 8; i++) {
+        __m256 not_less = _mm256_cmp_ps(_mm256_set1_ps(others[i]), own, _CMP_GE_OQ);
+
+        before = _mm256_sub_epi32(before, _mm256_castps_si256(not_less));
+    }
+    return before;
+}
+
+/* The others are the same 8: an equal one is before a later one. */
+K3_AVX2_INLINE __m256i add_own(__m256i before, const float *others, __m256 own)
+{
+    const __m256i at = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+
+    before = add_larger(before, others, own);
+    for (int i = 0; i < 7; i++) {
+        __m256  equal = _mm256_cmp_ps(_mm256_set1_ps(others[i]), own, _CMP_EQ_OQ);
+        __m256i later = _mm256_cmpgt_epi32(at, _mm256_set1_epi32(i));
+
+        before = _mm256_sub_epi32(before, _mm256_and_si256(_mm256_castps_si256(equal), later));
+    }
+    return before;
 }
 
 /* Places of the candidates in falling order, an equal earlier one first: how many are before. */
 K3_AVX2_INLINE void place(const float *values, size_t count, int32_t *places)
 {
-    size_t end = (count + 7) / 8 * 8;
-
-    for (size_t j = 0; j < end; j += 8) {
+    for (size_t j = 0; j < count; j += 8) {
         __m256  own = _mm256_load_ps(values + j);
-        __m256i at =
-            _mm256_add_epi32(_mm256_set1_epi32((int)j), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-        __m256i before = _mm256_setzero_si256();
+        __m256i before = add_own(_mm256_setzero_si256(), values + j, own);
 
-        for (size_t i = 0; i < count; i++) {
-            __m256  other = _mm256_set1_ps(values[i]);
-            __m256i larger = _mm256_castps_si256(_mm256_cmp_ps(other, own, _CMP_GT_OQ));
-            __m256i equal = _mm256_castps_si256(_mm256_cmp_ps(other, own, _CMP_EQ_OQ));
-            __m256i earlier = _mm256_cmpgt_epi32(at, _mm256_set1_epi32((int)i));
-
-            before =
-                _mm256_sub_epi32(before, _mm256_or_si256(larger, _mm256_and_si256(equal, earlier)));
+        for (size_t i = 0; i < j; i += 8) {
+            before = add_not_less(before, values + i, own);
+        }
+        for (size_t i = j + 8; i < count; i += 8) {
+            before = add_larger(before, values + i, own);
         }
         _mm256_store_si256((__m256i *)(places + j), before);
     }
 }
 
-/* The scores of the candidates in full, -infinity behind them. */
-K3_AVX2_INLINE void score(const float *logits, const float *bias, const int32_t *candidates,
-                          size_t count, float *values)
+/* weights /= their sum, which is taken in order. */
+K3_AVX2_INLINE void normalise(float *weights, size_t k)
 {
-    for (size_t first = 0; first < count; first += 8) {
-        _Alignas(32) float x[8] = {0}, b[8];
-        __m256             value;
+    float sum = 0.0f;
 
-        for (size_t i = 0; i < 8; i++) {
-            bool is = first + i < count;
-
-            x[i] = is ? logits[candidates[first + i]] : 0.0f;
-            b[i] = is ? bias[candidates[first + i]] : -INFINITY;
-        }
-        value = _mm256_add_ps(k3_sigmoid8(_mm256_load_ps(x)), _mm256_load_ps(b));
-        _mm256_store_ps(values + first, value);
+    for (size_t i = 0; i < k; i++) {
+        sum += weights[i];
+    }
+    for (size_t i = 0; i < k; i++) {
+        weights[i] /= sum + 1e-20f;
     }
 }
 
-/* False: to be done the plain way. */
-K3_AVX2 static bool select_ids(const float *logits, const float *bias, size_t experts, size_t k,
-                               int32_t *ids)
+K3_AVX2_INLINE void put_in_order(const k3_candidates_t *c, size_t k, int32_t *ids, float *weights)
 {
-    _Alignas(32) float   scores[EXPERTS_MAX], values[CANDIDATES];
-    _Alignas(32) int32_t candidates[CANDIDATES + 16], places[CANDIDATES];
-    __m256               most[4], largest;
-    float                bound;
-    size_t               count;
+    _Alignas(32) int32_t places[CANDIDATES];
+    int32_t              sorted_ids[CANDIDATES];
+    float                sorted[CANDIDATES];
+
+    place(c->score, c->count, places);
+    for (size_t i = 0; i < c->count; i++) {
+        sorted_ids[places[i]] = c->id[i];
+        sorted[places[i]] = c->sigmoid[i];
+    }
+    memcpy(ids, sorted_ids, sizeof *ids * k);
+    memcpy(weights, sorted, sizeof *weights * k);
+    normalise(weights, k);
+}
+
+/* False: to be done the plain way. */
+K3_AVX2 static bool select_few(const float *logits, const float *bias, size_t experts, size_t k,
+                               int32_t *ids, float *weights)
+{
+    _Alignas(32) float scores[EXPERTS_MAX];
+    k3_candidates_t    c;
+    __m256             most[4], too_large;
+    float              bound;
 
     estimate_all(logits, bias, experts, scores, most);
     bound = bound_of(most, k);
-    largest = _mm256_max_ps(_mm256_max_ps(most[0], most[1]), _mm256_max_ps(most[2], most[3]));
-    largest = _mm256_cmp_ps(largest, _mm256_set1_ps(LARGEST), _CMP_GT_OQ);
-    if (!(bound >= -LARGEST) || _mm256_movemask_ps(largest) != 0) {
+    too_large = _mm256_cmp_ps(most[0], _mm256_set1_ps(LARGEST), _CMP_GT_OQ);
+    if (!(bound >= -LARGEST) || _mm256_movemask_ps(too_large) != 0) {
         return false;
     }
-    count = collect(scores, experts, bound - 2 * ESTIMATE, candidates);
-    if (count < k || count > CANDIDATES) {
+    c.count = collect(scores, experts, bound - 2 * ESTIMATE, c.id);
+    if (c.count < k || c.count > CANDIDATES || !score(logits, bias, &c)) {
         return false;
     }
-    score(logits, bias, candidates, count, values);
-    place(values, count, places);
-    for (size_t i = 0; i < count; i++) {
-        if ((size_t)places[i] < k) {
-            ids[places[i]] = candidates[i];
-        }
-    }
+    put_in_order(&c, k, ids, weights);
     return true;
 }
 
@@ -254,8 +356,7 @@ void k3_avx2_route(const float *logits, const float *bias, size_t experts, size_
 {
     bool fits = experts >= 8 * PARTS && experts <= EXPERTS_MAX && k <= PARTS;
 
-    if (fits && select_ids(logits, bias, experts, k, ids)) {
-        k3_avx2_route_weights(logits, k, ids, weights);
+    if (fits && select_few(logits, bias, experts, k, ids, weights)) {
         return;
     }
     k3_route_by(route_values, logits, bias, experts, k, ids, weights);

@@ -32,7 +32,6 @@ static void prepare(void)
 {
     k3_avx2_prepare_e4m3();
     k3_avx2_prepare_mx();
-    k3_avx2_prepare_route();
     k3_bf16_prepare();
     tiles_permitted = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
