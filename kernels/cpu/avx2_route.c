@@ -180,7 +180,7 @@ K3_AVX2_INLINE size_t collect(const float *scores, size_t experts, float bound, 
 typedef struct k3_candidates {
     _Alignas(32) float sigmoid[CANDIDATES];
     _Alignas(32) float score[CANDIDATES];
-    int32_t id[CANDIDATES + 32];
+    int32_t id[CANDIDATES + 64]; /* what one step more may find */
     size_t  count;
 } k3_candidates_t;
 

@@ -85,25 +85,99 @@ K3_AVX2 void k3_avx2_add(const uint16_t *a, const uint16_t *b, size_t n, uint16_
     }
 }
 
+/* 16 bf16 values as those at even places and those at odd ones: fewer shuffles than halves need. */
+K3_AVX2_INLINE k3_f32x16_t split16(__m256i bf16)
+{
+    __m256i     odd = _mm256_and_si256(bf16, _mm256_set1_epi32((int)0xffff0000));
+    k3_f32x16_t wide = {_mm256_castsi256_ps(_mm256_slli_epi32(bf16, 16)), _mm256_castsi256_ps(odd)};
+
+    return wide;
+}
+
+/* Rounds what is no NaN to bf16 in the upper half of each lane: halves go up, then one that lay in the
+ * middle back to even. The upper word of `half` is that of a NaN and equals none. */
+K3_AVX2_INLINE __m256i round_upper(__m256 value)
+{
+    __m256i bits = _mm256_castps_si256(value);
+    __m256i half = _mm256_cmpeq_epi16(bits, _mm256_set1_epi32(0x7fff8000));
+    __m256i up = _mm256_add_epi32(bits, _mm256_set1_epi32(0x8000));
+
+    return _mm256_andnot_si256(_mm256_add_epi32(half, half), up); /* from 0xffff to bit 16 */
+}
+
+K3_AVX2_INLINE __m256i join16(k3_f32x16_t value)
+{
+    __m256i even = _mm256_srli_epi32(round_upper(value.low), 16);
+
+    return _mm256_blend_epi16(even, round_upper(value.high), 0xaa);
+}
+
+/* Four chains of additions, so that their latency does not count. */
+K3_AVX2_INLINE float sum_of_squares(const uint16_t *x, size_t n)
+{
+    __m256 sum[4];
+    size_t i = 0;
+
+    for (size_t c = 0; c < 4; c++) {
+        sum[c] = _mm256_setzero_ps();
+    }
+    for (; i + 32 <= n; i += 32) {
+        k3_f32x16_t a = split16(k3_load_u16(x + i, 16));
+        k3_f32x16_t b = split16(k3_load_u16(x + i + 16, 16));
+
+        sum[0] = _mm256_fmadd_ps(a.low, a.low, sum[0]);
+        sum[1] = _mm256_fmadd_ps(a.high, a.high, sum[1]);
+        sum[2] = _mm256_fmadd_ps(b.low, b.low, sum[2]);
+        sum[3] = _mm256_fmadd_ps(b.high, b.high, sum[3]);
+    }
+    for (; i < n; i += 16) {
+        k3_f32x16_t a = split16(k3_load_u16(x + i, n - i));
+
+        sum[0] = _mm256_fmadd_ps(a.low, a.low, sum[0]);
+        sum[1] = _mm256_fmadd_ps(a.high, a.high, sum[1]);
+    }
+    sum[0] = _mm256_add_ps(sum[0], sum[1]);
+    sum[2] = _mm256_add_ps(sum[2], sum[3]);
+    return k3_total(_mm256_add_ps(sum[0], sum[2]));
+}
+
+/* The product of 16 values; a NaN among them leaves one in *trace. */
+K3_AVX2_INLINE k3_f32x16_t norm16(const uint16_t *x, const uint16_t *gain, size_t left,
+                                  __m256 inverse, __m256 *trace)
+{
+    k3_f32x16_t value = scale16(split16(k3_load_u16(x, left)), inverse);
+    k3_f32x16_t by = split16(k3_load_u16(gain, left));
+
+    value.low = _mm256_mul_ps(value.low, by.low);
+    value.high = _mm256_mul_ps(value.high, by.high);
+    *trace = _mm256_fmadd_ps(value.low, value.high, *trace);
+    return value;
+}
+
+/* Rows with a NaN, or of which one comes, and some with infinity. */
+K3_AVX2 __attribute__((noinline)) static void norm_with_nan(const uint16_t *x, const uint16_t *gain,
+                                                            size_t n, float inverse, uint16_t *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = k3_f32_to_bf16(k3_bf16_to_f32(x[i]) * inverse * k3_bf16_to_f32(gain[i]));
+    }
+}
+
 K3_AVX2 void k3_avx2_rms_norm(const uint16_t *x, const uint16_t *gain, size_t n, float eps,
                               uint16_t *out)
 {
-    __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps(), inverse;
+    float  inverse = 1.0f / sqrtf(sum_of_squares(x, n) / (float)n + eps);
+    __m256 factor = _mm256_set1_ps(inverse), trace = _mm256_setzero_ps();
+    size_t i = 0;
 
-    for (size_t i = 0; i < n; i += 16) {
-        k3_f32x16_t value = k3_load_bf16(x + i, n - i);
-
-        low = _mm256_fmadd_ps(value.low, value.low, low);
-        high = _mm256_fmadd_ps(value.high, value.high, high);
+    for (; i + 16 <= n; i += 16) {
+        k3_store_u16(out + i, 16, join16(norm16(x + i, gain + i, 16, factor, &trace)));
     }
-    inverse = _mm256_set1_ps(1.0f / sqrtf(k3_total(_mm256_add_ps(low, high)) / (float)n + eps));
-    for (size_t i = 0; i < n; i += 16) {
-        k3_f32x16_t value = scale16(k3_load_bf16(x + i, n - i), inverse);
-        k3_f32x16_t by = k3_load_bf16(gain + i, n - i);
-
-        value.low = _mm256_mul_ps(value.low, by.low);
-        value.high = _mm256_mul_ps(value.high, by.high);
-        k3_store_bf16(out + i, n - i, value);
+    if (i < n) {
+        k3_store_u16(out + i, n - i, join16(norm16(x + i, gain + i, n - i, factor, &trace)));
+    }
+    if (isnan(k3_total(trace))) {
+        norm_with_nan(x, gain, n, inverse, out);
     }
 }
 

@@ -245,13 +245,53 @@ static void test_rms_f64(void **state)
     for_each_isa(check_rms_f64);
 }
 
+/* Rows whose squares have the same sum in any order: equal bit for bit. The mean of the whole ones is
+ * 4, so that products with 3 lie halfway between two results often; `odd` takes the place of one. */
+static void compare_rms(const uint16_t *gain, unsigned turn, size_t n, float odd)
+{
+    static const float  pattern[] = {3, -3, 3, 1, -1, 1, 1, 1};
+    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = avx2_or_skip();
+    uint16_t            x[256], a[256], b[256];
+
+    for (size_t i = 0; i < n; i++) {
+        x[i] = bf16(pattern[(i + turn) % 8]);
+    }
+    x[turn * 31] = odd != 3.0f ? bf16(odd) : x[turn * 31];
+    scalar->rms_norm(x, gain, n, 0.0f, a);
+    vector->rms_norm(x, gain, n, 0.0f, b);
+    for (size_t i = 0; i < n; i++) {
+        bool both = isnan(k3_bf16_to_f32(a[i])) && isnan(k3_bf16_to_f32(b[i]));
+
+        assert_true(a[i] == b[i] || both);
+    }
+}
+
+static void test_rms_equal(void **state)
+{
+    static const float odds[] = {3, 3, 0, -0.0f, INFINITY, -INFINITY, NAN, 1e30f};
+
+    (void)state;
+    for (unsigned bits = 0; bits < 65536; bits += 256) {
+        uint16_t gain[256];
+
+        for (unsigned i = 0; i < 256; i++) {
+            gain[i] = (uint16_t)(bits + i);
+        }
+        for (unsigned turn = 0; turn < 8; turn++) {
+            compare_rms(gain, turn, 256, 3.0f);
+            compare_rms(gain, turn, 256 - (turn * 5 + bits / 256) % 38,
+                        odds[(turn + bits / 256) % 8]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_isa_names),    cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_functions),    cmocka_unit_test(test_situ),
         cmocka_unit_test(test_activate_all), cmocka_unit_test(test_vector_equal),
-        cmocka_unit_test(test_rms_f64),
+        cmocka_unit_test(test_rms_f64),      cmocka_unit_test(test_rms_equal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
