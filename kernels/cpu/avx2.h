@@ -17,6 +17,7 @@ void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, void *val
 void k3_avx2_prepare_e4m3(void); /* once, before the next two */
 void k3_avx2_encode_fp8(const uint16_t *row, size_t n, void *values, void *scales);
 void k3_avx2_encode_mxfp8(const uint16_t *row, size_t n, void *values, void *scales);
+void k3_avx2_encode_mxfp4(const uint16_t *row, size_t n, void *values, void *scales);
 void k3_avx2_decode(k3_format_t format, const void *values, const void *scales, size_t n,
                     float *out);
 void k3_avx2_prepare_mx(void); /* once, before the next */

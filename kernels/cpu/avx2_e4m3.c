@@ -13,15 +13,13 @@
  * The scale is the largest magnitude over 448, so h depends on the fraction of that magnitude only.
  * The d of each fraction are made once, from the scalar definition. A code below 8, where the codes
  * no longer get denser, is made again by division unless the value is zero. */
-#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/avx2_groups.h"
 
 #if defined(__x86_64__)
 
 enum {
-    GROUPS = 4,      /* done at a time */
     GROUP_MAX = 128, /* values of the larger group */
     NORMAL = 8,      /* the first code of a normal number */
-    AHEAD = 2048,    /* bytes asked of memory before they are read */
     BELOW = 15,      /* from `base` up to the exponent of the largest magnitude */
     MARGIN = 64,     /* added to every d, so that none is negative */
     POWER = 0x60,    /* the fraction of 448, whose scale is a power of two */
@@ -63,36 +61,10 @@ void k3_avx2_prepare_e4m3(void)
 /* --- scales of four groups, in 32-bit lanes -------------------------------------------------- */
 
 typedef struct k3_groups {
-    int     row[GROUPS];  /* of step_table */
-    int32_t base[GROUPS]; /* what is taken off u + d */
-    int     rare;         /* bit i: group i is left to the scalar code */
+    int     row[K3_GROUPS];  /* of step_table */
+    int32_t base[K3_GROUPS]; /* what is taken off u + d */
+    int     rare;            /* bit i: group i is left to the scalar code */
 } k3_groups_t;
-
-K3_AVX2_INLINE __m256i magnitudes(const uint16_t *row)
-{
-    return _mm256_and_si256(_mm256_loadu_si256((const __m256i *)row), _mm256_set1_epi16(0x7fff));
-}
-
-/* The largest magnitude of each group. */
-K3_AVX2_INLINE __m128i largest(const uint16_t *row, size_t group)
-{
-    __m256i max[GROUPS], even, odd;
-    __m128i half;
-
-    for (size_t g = 0; g < GROUPS; g++) {
-        max[g] = magnitudes(row + g * group);
-        for (size_t i = 16; i < group; i += 16) {
-            max[g] = _mm256_max_epu16(max[g], magnitudes(row + g * group + i));
-        }
-    }
-    even = _mm256_max_epu16(_mm256_unpacklo_epi16(max[0], max[1]),
-                            _mm256_unpackhi_epi16(max[0], max[1]));
-    odd = _mm256_max_epu16(_mm256_unpacklo_epi16(max[2], max[3]),
-                           _mm256_unpackhi_epi16(max[2], max[3]));
-    even = _mm256_max_epu16(_mm256_unpacklo_epi32(even, odd), _mm256_unpackhi_epi32(even, odd));
-    half = _mm_max_epu16(_mm256_castsi256_si128(even), _mm256_extracti128_si256(even, 1));
-    return _mm_cvtepu16_epi32(_mm_max_epu16(half, _mm_unpackhi_epi64(half, half)));
-}
 
 K3_AVX2_INLINE k3_groups_t groups_of(__m128i row, __m128i base, __m128i rare)
 {
@@ -135,7 +107,7 @@ K3_AVX2_INLINE k3_groups_t scale_mxfp8(__m128i max, uint8_t *scales)
     __m128i bytes = _mm_packus_epi32(_mm_max_epi32(code, zero), zero);
 
     bytes = _mm_packus_epi16(bytes, zero);
-    memcpy(scales, &bytes, GROUPS);
+    memcpy(scales, &bytes, K3_GROUPS);
     return groups_of(_mm_set1_epi32(POWER), base, _mm_or_si128(tiny, is_not_finite(max)));
 }
 
@@ -162,7 +134,7 @@ K3_AVX2_INLINE __m256i encode_groups(const uint16_t *row, size_t group, const k3
 {
     __m256i smallest = _mm256_set1_epi8(0x7f);
 
-    for (size_t g = 0; g < GROUPS; g++) {
+    for (size_t g = 0; g < K3_GROUPS; g++) {
         __m256i steps = _mm256_broadcastsi128_si256(
             _mm_load_si128((const __m128i *)step_table[groups->row[g]]));
         __m256i base = _mm256_set1_epi16((short)groups->base[g]);
@@ -170,8 +142,8 @@ K3_AVX2_INLINE __m256i encode_groups(const uint16_t *row, size_t group, const k3
         for (size_t i = g * group; i < (g + 1) * group; i += 32) {
             __m256i a = _mm256_loadu_si256((const __m256i *)(row + i));
             __m256i b = _mm256_loadu_si256((const __m256i *)(row + i + 16));
-            __m256i code = _mm256_packus_epi16(codes_of(magnitudes(row + i), steps, base),
-                                               codes_of(magnitudes(row + i + 16), steps, base));
+            __m256i code = _mm256_packus_epi16(codes_of(k3_magnitudes(row + i), steps, base),
+                                               codes_of(k3_magnitudes(row + i + 16), steps, base));
             __m256i packed = _mm256_packs_epi16(a, b); /* 0 only where the value is +0 */
             __m256i sign = _mm256_and_si256(packed, _mm256_set1_epi8((char)0x80));
             __m256i zero = _mm256_cmpeq_epi8(packed, _mm256_setzero_si256());
@@ -209,8 +181,8 @@ K3_AVX2 __attribute__((noinline)) static void correct_small(const uint16_t *row,
 
     for (size_t i = 0; i < group; i += 32) {
         __m256i code = _mm256_loadu_si256((const __m256i *)(codes + i));
-        __m256i a = magnitudes(row + i);
-        __m256i b = magnitudes(row + i + 16);
+        __m256i a = k3_magnitudes(row + i);
+        __m256i b = k3_magnitudes(row + i + 16);
         __m256i small = is_small(_mm256_andnot_si256(sign, code));
         __m256i zero =
             _mm256_cmpeq_epi8(in_order(_mm256_packus_epi16(a, b)), _mm256_setzero_si256());
@@ -242,13 +214,13 @@ K3_AVX2_INLINE float scale_at(k3_format_t format, const void *scales, size_t g)
 K3_AVX2_INLINE void encode_four(k3_format_t format, size_t group, const uint16_t *row,
                                 uint8_t *codes, void *scales)
 {
-    __m128i     max = largest(row, group);
+    __m128i     max = k3_largest(row, group);
     k3_groups_t groups =
         format == K3_FORMAT_FP8 ? scale_fp8(max, scales) : scale_mxfp8(max, scales);
     __m256i smallest = encode_groups(row, group, &groups, codes);
 
     if (_mm256_movemask_epi8(is_small(smallest)) != 0) {
-        for (size_t g = 0; g < GROUPS; g++) {
+        for (size_t g = 0; g < K3_GROUPS; g++) {
             correct_small(row + g * group, group, scale_at(format, scales, g), codes + g * group);
         }
     }
@@ -264,9 +236,9 @@ K3_AVX2_INLINE void encode_four(k3_format_t format, size_t group, const uint16_t
 K3_AVX2_INLINE void encode_rest(k3_format_t format, size_t group, const uint16_t *row, size_t n,
                                 uint8_t *codes, void *scales)
 {
-    uint16_t values[GROUPS * GROUP_MAX] = {0};
-    uint8_t  all_codes[GROUPS * GROUP_MAX];
-    float    all_scales[GROUPS];
+    uint16_t values[K3_GROUPS * GROUP_MAX] = {0};
+    uint8_t  all_codes[K3_GROUPS * GROUP_MAX];
+    float    all_scales[K3_GROUPS];
 
     memcpy(values, row, sizeof *row * n);
     encode_four(format, group, values, all_codes, all_scales);
@@ -286,24 +258,15 @@ K3_AVX2 __attribute__((noinline)) static void encode_rest_mxfp8(const uint16_t *
     encode_rest(K3_FORMAT_MXFP8, 32, row, n, codes, scales);
 }
 
-/* Rows are often read one after the other, once: what comes AHEAD, be it of the next row, is asked
- * for. An address that is nobody's does no harm. */
-K3_AVX2_INLINE void fetch_ahead(const uint16_t *row, size_t n)
-{
-    for (size_t i = 0; i < n; i += 32) {
-        _mm_prefetch((const char *)((uintptr_t)(row + i) + AHEAD), _MM_HINT_T0);
-    }
-}
-
 K3_AVX2 void k3_avx2_encode_fp8(const uint16_t *row, size_t n, void *values, void *scales)
 {
-    const size_t step = 128 * GROUPS;
+    const size_t step = 128 * K3_GROUPS;
     uint8_t     *codes = values;
     float       *scale = scales;
     size_t       i = 0;
 
     for (; i + step <= n; i += step) {
-        fetch_ahead(row + i, step);
+        k3_fetch_ahead(row + i, step);
         encode_four(K3_FORMAT_FP8, 128, row + i, codes + i, scale + i / 128);
     }
     if (i < n) {
@@ -313,12 +276,12 @@ K3_AVX2 void k3_avx2_encode_fp8(const uint16_t *row, size_t n, void *values, voi
 
 K3_AVX2 void k3_avx2_encode_mxfp8(const uint16_t *row, size_t n, void *values, void *scales)
 {
-    const size_t step = 32 * GROUPS;
+    const size_t step = 32 * K3_GROUPS;
     uint8_t     *codes = values, *scale = scales;
     size_t       i = 0;
 
     for (; i + step <= n; i += step) {
-        fetch_ahead(row + i, step);
+        k3_fetch_ahead(row + i, step);
         encode_four(K3_FORMAT_MXFP8, 32, row + i, codes + i, scale + i / 32);
     }
     if (i < n) {

@@ -6,55 +6,6 @@
 
 #include <math.h>
 
-enum {
-    E2M1_SHIFT = 22, /* fraction bits of f32 that are rounded away */
-    E2M1_BIAS = 126  /* exponent of f32 that becomes 0 */
-};
-
-/* Codes, without sign, of magnitudes that are no NaN, in 32-bit lanes. */
-K3_AVX2_INLINE __m256i e2m1_magnitudes(__m256 magnitude)
-{
-    __m256  limited = _mm256_min_ps(magnitude, _mm256_set1_ps(6.0f));
-    __m256  step = _mm256_set1_ps(0x1p22f); /* added below 1: rounds to the step of 0.5 */
-    __m256i bits = _mm256_castps_si256(limited);
-    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, E2M1_SHIFT), _mm256_set1_epi32(1));
-    int     offset = (1 << (E2M1_SHIFT - 1)) - 1 - (E2M1_BIAS << 23);
-    __m256i normal = _mm256_srli_epi32(
-        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(offset))), E2M1_SHIFT);
-    __m256i small = _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(limited, step)),
-                                     _mm256_castps_si256(step));
-    __m256  is_small = _mm256_cmp_ps(limited, _mm256_set1_ps(1.0f), _CMP_LT_OQ);
-
-    return _mm256_blendv_epi8(normal, small, _mm256_castps_si256(is_small));
-}
-
-/* 1 / 2^(code - 127), code at most 253: the product with it is the quotient. */
-K3_AVX2_INLINE __m256 inverse_of(int code)
-{
-    return _mm256_castsi256_ps(_mm256_set1_epi32((254 - code) << 23));
-}
-
-/* Codes of 16 bf16 values in 16-bit lanes, the sign in bit 3. */
-K3_AVX2_INLINE __m256i round_e2m1(__m256i bf16, __m256 inverse)
-{
-    __m256i     top = _mm256_and_si256(bf16, _mm256_set1_epi16((short)0x8000));
-    k3_f32x16_t wide = k3_widen(_mm256_xor_si256(bf16, top));
-    __m256i     codes = _mm256_packus_epi32(e2m1_magnitudes(_mm256_mul_ps(wide.low, inverse)),
-                                            e2m1_magnitudes(_mm256_mul_ps(wide.high, inverse)));
-
-    return _mm256_or_si256(codes, _mm256_srli_epi16(top, 12));
-}
-
-K3_AVX2_INLINE __m256i join_bytes(__m256i first, __m256i second)
-{
-    return _mm256_permute4x64_epi64(_mm256_packus_epi16(first, second), 0xd8);
-}
-
-K3_AVX2_INLINE size_t rest(size_t n, size_t used)
-{
-    return n > used ? n - used : 0;
-}
-
 K3_AVX2_INLINE void store_bytes(uint8_t *out, size_t count, __m256i value)
 {
     uint8_t part[32];
@@ -82,74 +33,6 @@ K3_AVX2_INLINE uint16_t largest(const uint16_t *row, size_t n)
     inverted = _mm_max_epu16(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
     inverted = _mm_xor_si128(inverted, _mm_set1_epi16(-1));
     return (uint16_t)~_mm_extract_epi16(_mm_minpos_epu16(inverted), 0);
-}
-
-/* Codes without sign of 16 bf16 magnitudes, `one` the bits of the scale. From 0.5 on a code is the
- * magnitude, less what 0.5 is, rounded to its upper bits, ties to even. Below 1, where codes are as
- * far apart as there, comparisons say 0, 0.5 or 1; each is too small where the other is right. */
-K3_AVX2_INLINE __m256i round_magnitudes(__m256i u, __m256i one)
-{
-    __m256i above = _mm256_subs_epu16(u, _mm256_sub_epi16(one, _mm256_set1_epi16(128)));
-    __m256i odd = _mm256_and_si256(_mm256_srli_epi16(u, 6), _mm256_set1_epi16(1));
-    __m256i sum = _mm256_add_epi16(_mm256_add_epi16(above, odd), _mm256_set1_epi16(31));
-    __m256i quarter = _mm256_cmpgt_epi16(u, _mm256_sub_epi16(one, _mm256_set1_epi16(256)));
-    __m256i most = _mm256_cmpgt_epi16(u, _mm256_sub_epi16(one, _mm256_set1_epi16(65)));
-    __m256i low = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_add_epi16(quarter, most));
-
-    sum = _mm256_min_epi16(_mm256_srli_epi16(sum, 6), _mm256_set1_epi16(7));
-    return _mm256_max_epi16(sum, low);
-}
-
-K3_AVX2_INLINE __m256i signed_e2m1(__m256i bf16, __m256i one)
-{
-    __m256i u = _mm256_and_si256(bf16, _mm256_set1_epi16(0x7fff));
-    __m256i sign = _mm256_srli_epi16(_mm256_xor_si256(bf16, u), 12);
-
-    return _mm256_or_si256(round_magnitudes(u, one), sign);
-}
-
-K3_AVX2_INLINE void encode_mxfp4(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scale)
-{
-    uint16_t max = largest(row, n);
-    int      exponent = (max >> 7) - 2;
-    __m256i  a, b, nibbles;
-
-    if (max >= 0x7f80) {
-        memset(codes, 0x77, (n + 1) / 2);
-        *scale = 255;
-        return;
-    }
-    exponent = exponent < 0 ? 0 : exponent;
-    *scale = (uint8_t)exponent;
-    a = k3_load_u16(row, n);
-    b = k3_load_u16(row + (n > 16 ? 16 : 0), rest(n, 16));
-    if (exponent < 3) { /* a quarter of the scale is no normal number */
-        __m256 inverse = inverse_of(exponent);
-
-        a = round_e2m1(a, inverse);
-        b = round_e2m1(b, inverse);
-    } else {
-        __m256i one = _mm256_set1_epi16((int16_t)(exponent << 7));
-
-        a = signed_e2m1(a, one);
-        b = signed_e2m1(b, one);
-    }
-    nibbles = _mm256_maddubs_epi16(join_bytes(a, b), _mm256_set1_epi16(0x1001));
-    nibbles = _mm256_permute4x64_epi64(_mm256_packus_epi16(nibbles, nibbles), 0x08);
-    store_bytes(codes, (n + 1) / 2, nibbles);
-}
-
-/* Whole groups, of a constant length, have no branches inside. */
-K3_AVX2_INLINE void encode_mxfp4_row(const uint16_t *row, size_t n, uint8_t *codes, uint8_t *scales)
-{
-    size_t i = 0;
-
-    for (; i + 32 <= n; i += 32) {
-        encode_mxfp4(row + i, 32, codes + i / 2, scales + i / 32);
-    }
-    if (i < n) {
-        encode_mxfp4(row + i, n - i, codes + i / 2, scales + i / 32);
-    }
 }
 
 K3_AVX2_INLINE __m256i to_int8_range(__m256 value, __m256 scale)
@@ -192,7 +75,7 @@ K3_AVX2 void k3_avx2_encode(k3_format_t format, const uint16_t *row, size_t n, v
         k3_avx2_encode_mxfp8(row, n, values, scales);
         break;
     case K3_FORMAT_MXFP4:
-        encode_mxfp4_row(row, n, values, scales);
+        k3_avx2_encode_mxfp4(row, n, values, scales);
         break;
     case K3_FORMAT_INT8:
         encode_int8(row, n, values, scales);

@@ -1,7 +1,7 @@
-/* Rows to e4m3 where groups of all kinds meet: ties, subnormal codes, zeros, what is not finite. */
+/* Rows to e4m3 and E2M1 where groups of all kinds meet: ties, subnormal codes, zeros, what is not finite. */
 #include "formats.h"
 
-/* The smallest scales of mxfp8 and values of every binade below the largest, subnormal ones too. */
+/* The smallest scales of mxfp8 and mxfp4 and values of every binade below the largest, subnormal ones too. */
 static void test_vector_smallest_scales(void **state)
 {
     const k3_kernels_t *vector = avx2_or_skip();
@@ -15,6 +15,7 @@ static void test_vector_smallest_scales(void **state)
         }
         compare(vector, K3_FORMAT_FP8, row, 128);
         compare(vector, K3_FORMAT_MXFP8, row, 128);
+        compare(vector, K3_FORMAT_MXFP4, row, 128);
     }
 }
 
@@ -87,6 +88,7 @@ static void test_vector_mixed_groups(void **state)
         }
         compare(vector, K3_FORMAT_FP8, row, n);
         compare(vector, K3_FORMAT_MXFP8, row, n);
+        compare(vector, K3_FORMAT_MXFP4, row, n / 2 * 2);
         free(row);
     }
 }
