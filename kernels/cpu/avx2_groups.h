@@ -38,8 +38,8 @@ K3_AVX2_INLINE __m128i k3_largest(const uint16_t *row, size_t group)
     return _mm_cvtepu16_epi32(_mm_max_epu16(half, _mm_unpackhi_epi64(half, half)));
 }
 
-/* Rows are often read one after the other, once: what comes K3_AHEAD bytes on, be it of the next row, is asked
- * for. An address that is nobody's does no harm. */
+/* Rows are often read one after the other, once: what comes K3_AHEAD bytes on, be it of the next
+ * row, is asked for. An address that is nobody's does no harm. */
 K3_AVX2_INLINE void k3_fetch_ahead(const uint16_t *row, size_t n)
 {
     for (size_t i = 0; i < n; i += 32) {
