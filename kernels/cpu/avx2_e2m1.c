@@ -1,7 +1,7 @@
 /* Rows to mxfp4, equal to kernels/cpu/scalar_formats.c bit for bit.
  *
- * The scale is a power of two, so that the code of a magnitude, as bf16 bits, depends on how far it is
- * above those of a quarter of the scale: u, 128 for a factor of 2. Codes change at
+ * The scale is a power of two, so that the code of a magnitude, as bf16 bits, depends on how far it
+ * is above those of a quarter of the scale: u, 128 for a factor of 2. Codes change at
  *
  *     u    0     192    288    352    416    480    544
  *     to   1      2      3      4      5      6      7

@@ -104,9 +104,9 @@ K3_AVX2_INLINE __m256 where_reached(__m256 value, __m256i count, size_t k)
     return _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), value, _mm256_castsi256_ps(enough));
 }
 
-/* A value that at least k <= PARTS of the parts' largest reach: of all those of two ranks, each lane's
- * four being put in order, the largest. All of rank r are reached by the 8 (r + 1) of ranks 0 to r.
- * `most` comes back in order. */
+/* A value that at least k <= PARTS of the parts' largest reach: of all those of two ranks, each
+ * lane's four being put in order, the largest. All of rank r are reached by the 8 (r + 1) of ranks
+ * 0 to r. `most` comes back in order. */
 K3_AVX2_INLINE float bound_of(__m256 most[4], size_t k)
 {
     size_t             rank = k <= 8 ? 0 : k <= 16 ? 1 : 2;

@@ -94,8 +94,8 @@ K3_AVX2_INLINE k3_f32x16_t split16(__m256i bf16)
     return wide;
 }
 
-/* Rounds what is no NaN to bf16 in the upper half of each lane: halves go up, then one that lay in the
- * middle back to even. The upper word of `half` is that of a NaN and equals none. */
+/* Rounds what is no NaN to bf16 in the upper half of each lane: halves go up, then one that lay in
+ * the middle back to even. The upper word compared with is that of a NaN and equals none. */
 K3_AVX2_INLINE __m256i round_upper(__m256 value)
 {
     __m256i bits = _mm256_castps_si256(value);
