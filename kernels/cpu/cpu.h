@@ -4,9 +4,11 @@
 
 #include "kernels/kernels.h"
 
-/* A product and a sum written apart stay apart, so that every ISA rounds alike. Clang does not
- * merge across statements by itself and never merges intrinsics. */
-#if defined(__GNUC__) && !defined(__clang__)
+/* A product and a sum written apart stay apart, so that every ISA rounds alike; compilers merge them
+ * where the target has the instruction. Intrinsics are never merged by Clang. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
 #pragma GCC optimize("fp-contract=off")
 #endif
 
