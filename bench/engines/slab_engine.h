@@ -1,5 +1,5 @@
 /* The slab engine's private parts: slab.c (set-up), slab_wait.c (waiting, limits, masks), slab_rows.c
- * (profiles with one signal for each expert), slab_counted.c (profiles that count arrivals) and
+ * and slab_results.c (profiles with one signal for each expert: there and back), slab_counted.c (profiles that count arrivals) and
  * slab_control.c. */
 #ifndef K3_ENGINES_SLAB_ENGINE_H
 #define K3_ENGINES_SLAB_ENGINE_H
@@ -141,6 +141,32 @@ static inline uint8_t *k3_slab_own_record(const slab_engine_t *e, uint8_t *send,
 /* The rows [first, end), within a block, to their records. */
 void k3_slab_quantize(slab_engine_t *engine, const k3_rows_t *rows, uint64_t first, uint64_t end,
                       uint8_t *send);
+
+/* Where the experts write: beside the block, or with zero copy where the combine sends from. */
+static inline uint8_t *k3_slab_output(const slab_engine_t *e, uint32_t local, uint32_t source,
+                                      uint64_t *stride)
+{
+    const k3_slab_t *s = &e->slab;
+
+    if (e->results != NULL) {
+        *stride = s->output;
+        return e->results + k3_slab_output_at(s, local, source, 0);
+    }
+    *stride = s->result_stride;
+    return e->block + s->send[e->half] + k3_slab_staging_at(s, local, source, 0);
+}
+
+/* Rows that are combined together: the processor has room for the decoded results of one. */
+static inline uint64_t k3_slab_rows_at_once(const slab_engine_t *e, uint64_t rows)
+{
+    return e->slab.decoded > 0 && e->env.compute->device == NULL ? 1 : rows;
+}
+
+/* slab_results.c. The results of all rows here, to the half of the block at their origins, then the signals; and the
+ * weighted sums of what came for the own rows. */
+void k3_slab_send_results(slab_engine_t *engine, unsigned half, k3_error_t *err);
+void k3_slab_reduce(slab_engine_t *engine, const k3_rows_t *rows, unsigned half,
+                    uint16_t *combined);
 
 /* The control: the posts of a dispatch as a flat list, made at set-up. */
 k3_status_t k3_slab_control_create(slab_engine_t *engine, k3_error_t *err);
