@@ -76,7 +76,7 @@ soak() {
             continue # there is no exchange that could run ahead
         fi
         if [ "$code" -ne 0 ]; then
-            said="FAILED ($kind, $fault, exit $code): $verdict"
+            said="FAILED ($kind, $fault, seed $seed, exit $code): $verdict"
             worst=$((code > worst ? code : worst))
             break
         fi

@@ -67,11 +67,12 @@ static json_t *limits_json(const k3_limits_t *l)
     for (int i = 0; i < K3_WIDTHS_MAX && l->widths[i] != 0; i++) {
         json_array_append_new(widths, json_integer(l->widths[i]));
     }
-    return json_pack("{s:i, s:o, s:i, s:i, s:i, s:i, s:I, s:b, s:b, s:o}", "topk", (int)l->topk,
-                     "widths", widths, "intermediate_min", (int)l->inter_min, "intermediate_max",
-                     (int)l->inter_max, "intermediate_unit", (int)l->inter_unit, "ranks",
-                     (int)l->ranks, "tokens", (json_int_t)l->tokens, "experts_divide",
-                     l->experts_divide, "one_node", l->one_node, "weights",
+    return json_pack("{s:i, s:o, s:i, s:i, s:i, s:i, s:I, s:I, s:b, s:b, s:o}", "topk",
+                     (int)l->topk, "widths", widths, "intermediate_min", (int)l->inter_min,
+                     "intermediate_max", (int)l->inter_max, "intermediate_unit", (int)l->inter_unit,
+                     "ranks", (int)l->ranks, "tokens", (json_int_t)l->tokens, "window_bytes",
+                     (json_int_t)l->window, "experts_divide", l->experts_divide, "one_node",
+                     l->one_node, "weights",
                      names_json(l->weights, K3_WEIGHT_FORMAT_COUNT, k3_weights_name_at));
 }
 
@@ -121,16 +122,18 @@ static json_t *profile_json(const k3_profile_t *p)
                                   "context_parallel", p->context_parallel));
     json_object_set_new(
         o, "rows",
-        json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:b}", "copy",
-                  k3_copy_rule_name(p->copy), "combine_copy", k3_copy_rule_name(p->combine_copy),
-                  "slots", k3_slot_rule_name(p->slots), "combine_folds", p->combine_folds,
-                  "dispatch_formats", formats_text(p->dispatch_formats, dispatch, sizeof(dispatch)),
-                  "dispatch_auto", k3_format_names[p->dispatch_auto], "combine_formats",
-                  formats_text(p->combine_formats, combine, sizeof(combine)), "combine_auto",
-                  k3_format_names[p->combine_auto], "header_bytes", (int)p->header_bytes,
-                  "meta_bytes", (int)p->meta_bytes, "meta_topk_bytes", (int)p->meta_topk_bytes,
-                  "pad", (int)p->pad, "combine_slot_extra", (int)p->combine_slot_extra, "zero_copy",
-                  p->zero_copy));
+        json_pack(
+            "{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}",
+            "copy", k3_copy_rule_name(p->copy), "combine_copy", k3_copy_rule_name(p->combine_copy),
+            "slots", k3_slot_rule_name(p->slots), "combine_folds", p->combine_folds,
+            "dispatch_formats", formats_text(p->dispatch_formats, dispatch, sizeof(dispatch)),
+            "dispatch_auto", k3_format_names[p->dispatch_auto], "combine_formats",
+            formats_text(p->combine_formats, combine, sizeof(combine)), "combine_auto",
+            k3_format_names[p->combine_auto], "header_bytes", (int)p->header_bytes, "meta_bytes",
+            (int)p->meta_bytes, "meta_topk_bytes", (int)p->meta_topk_bytes, "combine_meta_bytes",
+            (int)p->combine_meta_bytes, "combine_meta_topk_bytes", (int)p->combine_meta_topk_bytes,
+            "pad", (int)p->pad, "align", (int)p->align, "combine_slot_extra",
+            (int)p->combine_slot_extra, "zero_copy", p->zero_copy));
     json_object_set_new(o, "signals",
                         json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "op",
                                   k3_signal_op_name(p->signal_op), "bytes", (int)p->signal_bytes,

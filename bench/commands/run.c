@@ -132,6 +132,9 @@ static void write_record(k3_run_t *run, json_t *cells, k3_error_t *err)
         k3_document_write(document, run->out, err) == K3_OK && !to_stdout) {
         fprintf(run->measuring.format == K3_OUTPUT_TEXT ? stdout : stderr, "record: %s\n",
                 run->out);
+    } else if (err->status == K3_OK && run->out[0] == '\0') {
+        fprintf(run->measuring.format == K3_OUTPUT_TEXT ? stdout : stderr,
+                "no record: there is no folder results/local here; --out FILE keeps one\n");
     }
     (void)fflush(NULL); /* a launcher may kill this rank when another one has ended with an error */
     json_decref(document);

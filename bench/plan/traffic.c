@@ -113,7 +113,7 @@ static void add_flow(const k3_flow_t *flow, void *arg)
     if (t->visit != NULL) {
         t->visit(flow, t->arg);
     }
-    sum->lanes++;
+    sum->lanes += !flow->pulled; /* the rank that is read signals on the same lane */
     sum->messages += flow->messages;
     sum->signals += flow->signals;
     sum->payload += flow->payload;

@@ -32,15 +32,16 @@ static void count_group(const k3_traffic_t *t, const k3_counted_t *c, uint32_t g
     t->group_to[c->ranks] = (uint64_t)group + 1;
 }
 
-static k3_flow_t flow_of(k3_traffic_phase_t phase, uint32_t src, uint32_t dst, uint64_t rows,
-                         uint64_t bytes, uint64_t payload, uint64_t signals)
+static k3_flow_t flow_of(const k3_cell_t *cell, k3_traffic_phase_t phase, uint32_t src,
+                         uint32_t dst, uint64_t rows, uint64_t bytes, uint64_t payload,
+                         uint64_t signals)
 {
     return (k3_flow_t){.phase = phase,
                        .src = src,
                        .dst = dst,
                        .messages = rows,
                        .signals = signals,
-                       .doorbells = K3_DOORBELLS_UNKNOWN,
+                       .doorbells = k3_cell_mapped(cell, src, dst) ? 0 : K3_DOORBELLS_UNKNOWN,
                        .payload = rows * payload,
                        .wire = rows * bytes + signals * K3_COUNTED_SIGNAL};
 }
@@ -58,19 +59,20 @@ void k3_visit_counted(const k3_traffic_t *t, uint32_t origin, k3_flow_visit_t vi
         uint64_t rows = 0;
 
         if (origin % c.group_ranks == 0) {
-            flow = flow_of(K3_TRAFFIC_NOTIFY, origin, peer, 0, 0, 0, c.local);
+            flow = flow_of(t->cell, K3_TRAFFIC_NOTIFY, origin, peer, 0, 0, 0, c.local);
             visit(&flow, arg);
         }
         for (uint32_t e = peer * c.local; e < (peer + 1) * c.local; e++) {
             rows += t->rows_to[e];
         }
         if (rows > 0) {
-            flow =
-                flow_of(K3_TRAFFIC_DISPATCH, origin, peer, rows, c.record, c.record_payload, rows);
+            flow = flow_of(t->cell, K3_TRAFFIC_DISPATCH, origin, peer, rows, c.record,
+                           c.record_payload, rows);
             visit(&flow, arg);
         }
         rows = c.group_ranks > 1 ? t->group_to[peer] : rows;
-        flow = flow_of(K3_TRAFFIC_COMBINE, peer, origin, rows, c.result, c.result, rows + 1);
+        flow =
+            flow_of(t->cell, K3_TRAFFIC_COMBINE, peer, origin, rows, c.result, c.result, rows + 1);
         visit(&flow, arg);
     }
 }

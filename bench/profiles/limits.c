@@ -423,6 +423,23 @@ static k3_status_t check_nodes(const k3_profile_t *p, const k3_limit_facts_t *f,
     return status;
 }
 
+/* A window of two halves, each of the rows of all ranks and 2 MiB of status. */
+static k3_status_t check_window(const k3_profile_t *p, const k3_limit_facts_t *f, k3_error_t *err)
+{
+    uint64_t places = smaller(local_experts(f->ranks, f->experts), f->topk);
+    uint64_t rows = k3_mul(k3_mul(f->max_tokens, f->ranks), places);
+    uint64_t needed = k3_mul(2, k3_add(k3_mul(rows, 2 * (uint64_t)f->width), UINT64_C(2) << 20));
+
+    if (p->limits.window == 0 || f->generation == K3_GENERATION_K3 || needed <= p->limits.window) {
+        return K3_OK;
+    }
+    return refuse(p, f, err,
+                  "max-tokens %llu needs a window of %llu bytes, upstream's default is %llu "
+                  "(HCCL_BUFFSIZE; --generation k3 takes what is needed)",
+                  (unsigned long long)f->max_tokens, (unsigned long long)needed,
+                  (unsigned long long)p->limits.window);
+}
+
 static k3_status_t check_tokens(const k3_profile_t *p, const k3_limit_facts_t *f, k3_error_t *err)
 {
     const k3_limits_t *l = &p->limits;
@@ -452,8 +469,8 @@ k3_status_t k3_profile_check(const k3_profile_t *p, const k3_limit_facts_t *fact
 {
     static k3_status_t (*const checks[])(const k3_profile_t *, const k3_limit_facts_t *,
                                          k3_error_t *) = {
-        check_structure, check_topk,  check_width, check_formats,
-        check_weights,   check_ranks, check_nodes, check_tokens,
+        check_structure, check_topk,  check_width,  check_formats, check_weights,
+        check_ranks,     check_nodes, check_tokens, check_window,
     };
     k3_status_t status = K3_OK;
 

@@ -163,6 +163,7 @@ typedef struct k3_limits {
     uint64_t tokens;            /* M */
     uint32_t queue_depth;       /* 2 (M + 1) posts must fit; this many by default */
     uint32_t queue_depth_max;   /* what the depth can be raised to, generation k3 */
+    uint64_t window; /* bytes of both halves by default, generation k3 as many as are needed */
     uint32_t experts, local_experts;
     uint32_t rm_unit;         /* R * M must be a multiple for fp8 (kept in k3) */
     bool     experts_divide;  /* E % R == 0 (kept in k3) */

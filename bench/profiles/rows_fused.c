@@ -133,6 +133,7 @@ static const k3_profile_t rows[] = {
                 .inter_min = 1024,
                 .inter_max = 6144,
                 .tokens = 256,
+                .window = UINT64_C(200) << 20, /* HCCL_BUFFSIZE */
                 .experts = 512,
                 .experts_divide = true,
                 .one_node = true}},

@@ -18,7 +18,9 @@ static const char *const rule_texts[] = {
     [K3_RULE_RANKS] =
         "each rank sums weights[k] * y[k] of its experts in f32 and rounds to bf16; bf16 of the "
         "sum over the ranks in order",
-    [K3_RULE_NODES] = "as ranks, but each node sums and rounds first, then the nodes",
+    [K3_RULE_NODES] =
+        "each rank sums weights[k] * y[k] of its experts in f32 and rounds to bf16; each node adds "
+        "its ranks' in order and rounds; bf16 of the sum over the nodes in order",
     [K3_RULE_NOTHING] = "nothing moves: zeros",
 };
 

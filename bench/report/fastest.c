@@ -151,8 +151,9 @@ bool k3_fastest_doubt(const k3_fastest_t *f, char *text, size_t size)
     if (!f->apart || f->work == NULL) {
         return false;
     }
-    snprintf(text, size, "%s, the same work in both, took %.4g us there and %.4g us in %s", f->work,
-             f->us, f->other_us, k3_cell_name(f->cells, f->other, name, sizeof(name)));
+    snprintf(text, size, "%s, the same work in both, took %.*f us there and %.*f us in %s", f->work,
+             f->us < 10 ? 2 : 0, f->us, f->other_us < 10 ? 2 : 0, f->other_us,
+             k3_cell_name(f->cells, f->other, name, sizeof(name)));
     return true;
 }
 

@@ -213,7 +213,13 @@ static int slower(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static json_t *record_lane(const k3_lane_row_t *l, bool doorbells)
+/* Plain stores ring none; of queue pairs it is known where a posting rule is documented. */
+static json_t *record_doorbells(uint64_t doorbells, bool rule, bool queue_pair)
+{
+    return rule || !queue_pair ? count(doorbells) : json_null();
+}
+
+static json_t *record_lane(const k3_lane_row_t *l, bool rule)
 {
     /* A lane that carried signals only has no message to time. */
     double none = l->messages > 0 ? 0.0 : NAN;
@@ -221,19 +227,20 @@ static json_t *record_lane(const k3_lane_row_t *l, bool doorbells)
     return json_pack("[s, i, i, i, s, I, I, o, I, I, o, o, o, o, o, o]", k3_traffic_names[l->phase],
                      l->src, l->dst, l->qp, k3_lane_kind_name((k3_lane_kind_t)l->kind),
                      (json_int_t)l->messages, (json_int_t)l->signals,
-                     doorbells ? count(l->doorbells) : json_null(), (json_int_t)l->payload,
-                     (json_int_t)l->wire, number(l->first_post_us), number(l->last_done_us),
-                     number(l->busy_us), number(l->p50_us + none), number(l->p99_us + none),
-                     number(l->max_us + none));
+                     record_doorbells(l->doorbells, rule, l->kind == K3_LANE_QP),
+                     (json_int_t)l->payload, (json_int_t)l->wire, number(l->first_post_us),
+                     number(l->last_done_us), number(l->busy_us), number(l->p50_us + none),
+                     number(l->p99_us + none), number(l->max_us + none));
 }
 
 /* Sums over all lanes of each (phase, source rank). */
-static json_t *rank_sums(const k3_measurement_t *m, bool doorbells)
+static json_t *rank_sums(const k3_measurement_t *m, bool rule)
 {
     json_t *sums = json_array();
 
     for (uint64_t i = 0; i < m->lane_count;) {
         k3_lane_row_t sum = m->lanes[i];
+        bool          queue_pair = sum.kind == K3_LANE_QP;
         uint64_t      j = i + 1;
 
         for (; j < m->lane_count && m->lanes[j].src == sum.src && m->lanes[j].phase == sum.phase;
@@ -243,11 +250,12 @@ static json_t *rank_sums(const k3_measurement_t *m, bool doorbells)
             sum.doorbells += m->lanes[j].doorbells;
             sum.payload += m->lanes[j].payload;
             sum.wire += m->lanes[j].wire;
+            queue_pair |= m->lanes[j].kind == K3_LANE_QP;
         }
         json_array_append_new(sums,
                               json_pack("[s, i, I, I, o, I, I]", k3_traffic_names[sum.phase],
                                         sum.src, (json_int_t)sum.messages, (json_int_t)sum.signals,
-                                        doorbells ? count(sum.doorbells) : json_null(),
+                                        record_doorbells(sum.doorbells, rule, queue_pair),
                                         (json_int_t)sum.payload, (json_int_t)sum.wire));
         i = j;
     }
@@ -258,7 +266,7 @@ static json_t *record_qps(const k3_cell_t *cell, const k3_measurement_t *m)
 {
     json_t  *qps = json_object(), *rows = json_array();
     uint64_t kept = m->lane_count;
-    bool     doorbells = cell->profile->doorbell_every != 0;
+    bool     rule = cell->profile->doorbell_every != 0;
 
     json_object_set_new(qps, "matches_plan", json_boolean(m->matches_plan));
     json_object_set_new(qps, "mismatch",
@@ -278,13 +286,13 @@ static json_t *record_qps(const k3_cell_t *cell, const k3_measurement_t *m)
         json_object_set_new(qps, "rank_columns",
                             json_pack("[s, s, s, s, s, s, s]", "phase", "src", "messages",
                                       "signals", "doorbells", "bytes_payload", "bytes_wire"));
-        json_object_set_new(qps, "rank_sums", rank_sums(m, doorbells));
+        json_object_set_new(qps, "rank_sums", rank_sums(m, rule));
         qsort(m->lanes, m->lane_count, sizeof(*m->lanes), slower);
         kept = K3_LANES_SLOWEST;
     }
     json_object_set_new(qps, "lanes_kept", count(kept));
     for (uint64_t i = 0; i < kept; i++) {
-        json_array_append_new(rows, record_lane(&m->lanes[i], doorbells));
+        json_array_append_new(rows, record_lane(&m->lanes[i], rule));
     }
     json_object_set_new(qps, "rows", rows);
     return qps;

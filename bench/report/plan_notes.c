@@ -53,6 +53,15 @@ static uint64_t ranks_of_node(const json_t *cell)
     return nodes > 0 ? (tp + nodes - 1) / nodes : tp;
 }
 
+/* Of a rank, in the memory of its host. */
+static uint64_t host_bytes(const json_t *cell)
+{
+    const json_t *memory = json_object_get(cell, "memory");
+
+    return bytes_of(memory, json_is_integer(json_object_get(memory, "host_bytes")) ? "host_bytes"
+                                                                                   : "total_bytes");
+}
+
 static bool fits(const json_t *cell, const char *machine, uint64_t available)
 {
     const json_t *memory = json_object_get(cell, "memory");
@@ -60,7 +69,7 @@ static bool fits(const json_t *cell, const char *machine, uint64_t available)
     if (machine != NULL) {
         return json_is_true(json_object_get(json_object_get(memory, "device"), "fits"));
     }
-    return k3_mul(bytes_of(memory, "total_bytes"), ranks_of_node(cell)) <= available;
+    return k3_mul(host_bytes(cell), ranks_of_node(cell)) <= available;
 }
 
 static void put_misfit(const json_t *cell, const char *machine, uint64_t available, FILE *out)
@@ -83,7 +92,7 @@ static void put_misfit(const json_t *cell, const char *machine, uint64_t availab
 
         fprintf(out, " does not fit this host: %llu rank%s of a node need%s %s, it has %s left\n",
                 (unsigned long long)ranks, ranks == 1 ? "" : "s", ranks == 1 ? "s" : "",
-                bytes_text(k3_mul(bytes_of(memory, "total_bytes"), ranks), need, sizeof(need)),
+                bytes_text(k3_mul(host_bytes(cell), ranks), need, sizeof(need)),
                 bytes_text(available, has, sizeof(has)));
     }
 }
@@ -129,10 +138,13 @@ static double number_of(const json_t *phase, const char *name)
     return json_number_value(json_object_get(phase, name));
 }
 
-/* What moves no rows is no rival. */
+/* What moves no rows is no rival, nor what fits no device of the machine. */
 static bool competes(const json_t *cell)
 {
-    return region_of(cell) != NULL && k3_cell_moves_rows(cell);
+    const json_t *device = json_object_get(json_object_get(cell, "memory"), "device");
+
+    return region_of(cell) != NULL && k3_cell_moves_rows(cell) &&
+           !json_is_false(json_object_get(device, "fits"));
 }
 
 static bool same_work(const json_t *a, const json_t *b)
@@ -184,11 +196,13 @@ static void put_ties(const json_t *cells, const json_t *fastest, FILE *out)
         if (found == 0) {
             fprintf(out, "note: ");
             put_cell(fastest, out);
-            fprintf(
-                out,
-                " has the shortest region; within the model's error of it (%+.0f to %+.0f %%), so "
-                "that no order is claimed: ",
-                100 * (low / us - 1), 100 * (high / us - 1));
+            bool alone = number_of(region_of(cell), "us") > us + 0.05;
+
+            fprintf(out,
+                    " has the shortest region%s; within the model's error of it (%+.0f to %+.0f "
+                    "%%), so "
+                    "that no order is claimed: ",
+                    alone ? "" : ", and not alone", 100 * (low / us - 1), 100 * (high / us - 1));
         }
         if (found < NAMED) {
             fputs(found > 0 ? ", " : "", out);

@@ -95,6 +95,8 @@ static void note_messages(notes_t *n, const k3_lanes_t *lanes, const json_t *lan
 static void note_slowest(notes_t *n, const json_t *cell)
 {
     const json_t *worst;
+    const char   *what;
+    long long     count;
     k3_lanes_t    lanes;
 
     k3_lanes_of(cell, &lanes);
@@ -104,11 +106,14 @@ static void note_slowest(notes_t *n, const json_t *cell)
     if (worst == NULL) {
         return;
     }
-    note(n, "slowest QP: %s %lld->%lld QP %lld (%s), mean busy %.1f us with %lld message%s",
+    count = k3_field_int(worst, lanes.messages);
+    what = count > 0 ? "message" : "signal";
+    count = count > 0 ? count : k3_field_int(worst, lanes.signals);
+    note(n, "slowest QP: %s %lld->%lld QP %lld (%s), mean busy %.1f us with %lld %s%s",
          k3_field_text(worst, lanes.phase), k3_field_int(worst, lanes.src),
          k3_field_int(worst, lanes.dst), k3_field_int(worst, lanes.qp),
-         k3_field_text(worst, lanes.lane), k3_field_number(worst, lanes.busy_us),
-         k3_field_int(worst, lanes.messages), k3_field_int(worst, lanes.messages) == 1 ? "" : "s");
+         k3_field_text(worst, lanes.lane), k3_field_number(worst, lanes.busy_us), count, what,
+         count == 1 ? "" : "s");
     note_messages(n, &lanes, worst);
     note_one_message(n, cell, &lanes, worst);
 }

@@ -104,6 +104,25 @@ static bool take_head(reading_t *reading, const char *start, size_t length)
     return hand_over(reading, reading->line, NULL, NULL);
 }
 
+/* Whether a line looks like an option and not like more of a list: a name in small letters, then '=', or ':' and a
+ * blank. Keys of a model are large letters, modes of a backend follow their ':' at once. */
+static bool looks_like_option(const char *start, const char *stop)
+{
+    const char *at = start;
+
+    while (at < stop && ((*at >= 'a' && *at <= 'z') || *at == '-' || *at == '_' ||
+                         (at > start && *at >= '0' && *at <= '9'))) {
+        at++;
+    }
+    if (at == start || (at < stop && *at == ':' && (at + 1 == stop || is_blank(at[1])))) {
+        return at > start;
+    }
+    while (at < stop && is_blank(*at)) {
+        at++;
+    }
+    return at < stop && *at == '=';
+}
+
 /* The end of what a line says in front of a comment. inih looks for none where a value goes on. */
 static const char *stop_at_comment(const char *start, const char *stop)
 {
@@ -143,6 +162,15 @@ static char *next_line(char *buffer, int room, void *stream)
     }
 
     size_t indent = reading->list[0] != '\0';
+
+    if (indent && looks_like_option(start, stop)) {
+        k3_fail(
+            &reading->fault, K3_ERR_USAGE,
+            "%s:%d: the list of line %d ends with a comma, but this line is an option of its own",
+            reading->path, reading->line, reading->list_line);
+        return NULL;
+    }
+
     size_t length = (size_t)((indent ? stop_at_comment(start, stop) : stop) - start);
 
     if (!check_line(reading, start, length, (size_t)room - 2 - indent)) {

@@ -28,7 +28,7 @@ fi
 soak 2 nobody null none
 expect_rc 2
 expect_text out '^none .* ok$'
-expect_text out '^nobody .*FAILED \(region, stall:1:router:2:/1, exit 2\): k3bench: .*nobody' '^null .* ok$'
+expect_text out '^nobody .*FAILED \(region, stall:1:router:2:/1, seed 1, exit 2\): k3bench: .*nobody' '^null .* ok$'
 
 soak none
 expect_rc 2

@@ -40,6 +40,11 @@ launch 8 run "${base[@]}" --check ends --backend deepep:ll --iters 4 --fault sta
 expect_rc 0
 expect_good busy.json 1
 expect busy.json '.cells[0] | phase("dispatch_wait", "dispatch", "region") | .min >= 50000'
+# Where a put ends only when the receiver takes it, also for those that send to it.
+UCX_TLS=tcp,self launch 4 run --model "tiny:E=16,K=4" --tokens 8 --backend deepep:ll --p2p off --iters 2 --check ends --fault stall:2:dispatch_wait:60 --out taken.json
+expect_rc 0
+expect_good taken.json 1
+expect taken.json '.cells[0].timeline.rows | map(select(.[1] == "dispatch")) | length == 4 and all(.[]; .[4] >= 50000)'
 
 # One slow queue pair, 0 to 5 number 2: no other lane with rows is like it.
 launch 8 run "${base[@]}" --check ends --backend "$slabs" --iters 4 --fault slow-qp:0:5:2:20000 --out lane.json

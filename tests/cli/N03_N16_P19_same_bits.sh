@@ -31,11 +31,21 @@ print(*(sum(x != y for x, y in zip(a[i::2], b[i::2])) for i in range(2)))
 PYTHON
 }
 
+# Rows that arrive in another order are the same rows: they take places in the order in which their sources ask for
+# them, and first one and then another source is late.
+for late in 0 3; do
+    launch 4 run --model "tiny:E=16,K=4" --tokens 8 --seed 7 --backend mori:intra --routing trace:rows.npy --check every --iters 1 \
+        --fault "stall:$late:dispatch_send:50" --dump "order$late" --out "order$late.json"
+    expect_rc 0
+    expect_good "order$late.json" 1
+done
+check "another order of arrival changes no bit" cmp -s order0/combined.npy order3/combined.npy
+check "the order was another one" eval '! cmp -s order0/arrived_values.npy order3/arrived_values.npy'
+
 formats=fp8
 long_tests && formats="fp8 bf16"
 for format in $formats; do
     dump "ll-$format" deepep:ll
-    # Rows that arrive in another order are the same rows.
     dump "late-$format" deepep:ll --fault stall:1:dispatch_send:20
     check "a late sender changes no bit, $format" cmp -s "ll-$format/combined.npy" "late-$format/combined.npy"
     dump "direct-$format" deepep_v2:direct

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bench/plan/ranks.h"
+#include "bench/plan/slab.h"
 #include "bench/region/measure.h"
 #include "region_runs.h"
 
@@ -74,6 +76,63 @@ static void test_shared_variants(void)
         request.shared_overlap = i / 4 == 1 ? "on" : "off";
         request.skew = "ragged";
         run_checked(&request);
+    }
+}
+
+/* Where rows arrive, as its backend plans it: at most two areas of some bytes each. */
+static uint64_t receive_areas(const k3_cell_t *cell, uint64_t at[2])
+{
+    k3_slab_t  slab;
+    k3_ranks_t ranks;
+
+    if (cell->profile->engine == K3_ENGINE_SLAB) {
+        k3_slab_plan(cell, &slab);
+        memcpy(at, slab.recv, sizeof(slab.recv));
+        return k3_slab_record_at(&slab, slab.local - 1, slab.ranks - 1, slab.m - 1) + slab.record;
+    }
+    k3_ranks_plan(cell, &ranks);
+    memcpy(at, ranks.recv, sizeof(ranks.recv));
+    return ranks.ranks * ranks.m * ranks.record;
+}
+
+static void run_filled(opened_t *o, const uint64_t at[2], uint64_t bytes, int value)
+{
+    uint8_t *block = k3_qps_memory(o->region.ops->qps(o->region.engine));
+
+    MPI_Barrier(world.comm); /* nobody reads what came, nobody sends yet */
+    memset(block + at[0], value, bytes);
+    memset(block + at[1], value, bytes);
+    MPI_Barrier(world.comm);
+    run_once(o);
+}
+
+/* What stands in slots that no row came to, NaN or zeros, is in no result, bit for bit. */
+static void test_P17_P18_unused_slots(void)
+{
+    static const char *const backends[] = {"mooncake", "deepep:ll", "deepep_v2:direct", "nccl_ep",
+                                           "mori:asyncll"};
+
+    for (int i = 0; i < 5; i++) {
+        k3_cell_request_t request = request_of(backends[i], 5);
+        uint64_t          at[2], bytes, size;
+        uint16_t         *first;
+        opened_t          o;
+
+        request.skew = "ragged";
+        request.max_tokens = 32;
+        open_region(&o, &request, NULL);
+        open_check(&o);
+        bytes = receive_areas(&o.cell, at);
+        size = o.cell.layout.rows[world.rank] * o.cell.model.hidden * sizeof(uint16_t);
+        first = malloc(size + 1);
+        run_filled(&o, at, bytes, 0xff);
+        verify(&o);
+        memcpy(first, o.region.y, size);
+        o.payload--;
+        run_filled(&o, at, bytes, 0);
+        CHECK(memcmp(first, o.region.y, size) == 0);
+        free(first);
+        CHECK(!close_region(&o).wrong);
     }
 }
 
@@ -213,6 +272,7 @@ int main(int argc, char **argv)
     CHECK_OK(k3_fabric_open(&world, &fabric, err));
     test_context();
     test_shared_variants();
+    test_P17_P18_unused_slots();
     test_P25_rings_of_two_slots();
     test_Q06_transports_of_all();
     test_pages_of_a_trace();

@@ -93,6 +93,11 @@ def beyond_schema(document):
             yield "%s/qps: %d rows, lanes_kept is %d" % (where, len(qps["rows"]), qps["lanes_kept"])
         if qps and qps["lanes_kept"] < qps["lanes_total"] and "rank_sums" not in qps:
             yield "%s/qps: lanes were left out, but there are no sums" % where
+        lanes = qps["rows"] if qps else []
+        if len({tuple(row[:4]) for row in lanes}) != len(lanes):
+            yield "%s/qps: a lane stands twice" % where
+        if any(row[4] != "qp" and row[7] != 0 for row in lanes):
+            yield "%s/qps: a plain store rings a doorbell" % where
     ranks = document.get("run", {}).get("launch", {}).get("ranks")
     if ranks is not None and len(document["topology"]["ranks"]) != ranks:
         yield "topology: %d ranks of %d" % (len(document["topology"]["ranks"]), ranks)

@@ -445,14 +445,17 @@ static void test_file_with_lists_over_lines(void **state)
     k3_options_t *options;
 
     (void)state;
-    options =
-        must_read_ini("tokens = 1,\n  2, ; two\n\n; none\nmodel = k:3,\n7\n[x]\ncheck = on\n");
-    check_value(options, "tokens", "1,2,model = k:3,7", K3_ORIGIN_FILE);
+    options = must_read_ini("tokens = 1,\n  2, ; two\n\n; none\nk:3,\nK=2,\n7\n[x]\ncheck = on\n");
+    check_value(options, "tokens", "1,2,k:3,K=2,7", K3_ORIGIN_FILE);
     check_value(options, "check", "on", K3_ORIGIN_FILE);
     k3_options_free(options);
     expect_line_refused("tokens = 1,\n2,\n", ":1: the list ends with a comma, nothing follows it");
     expect_line_refused("\ntokens = 1, ; two\n[cell]\nmodel = x\n",
                         ":2: the list ends with a comma, nothing follows it");
+    expect_line_refused("tokens = 1,\n\nmodel = k\n",
+                        ":3: the list of line 1 ends with a comma, but this line is an option");
+    expect_line_refused("tokens = 1,\nmax-tokens=2\n", ":2: the list of line 1 ends with a comma");
+    expect_line_refused("tokens = 1,\n2,\nmodel: k\n", ":3: the list of line 1 ends with a comma");
     expect_line_refused("check = on,\n maybe\n", ":1: check: 'on,maybe' is no value of a switch");
     memset(text + 12, '1', 197);
     strcpy(text + 12 + 197, "\n");

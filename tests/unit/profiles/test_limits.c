@@ -155,7 +155,7 @@ static k3_limit_facts_t plain(const k3_profile_t *p, k3_generation_t generation)
         .ranks_per_node = 8,
         .nodes = 1,
         .dp = 8,
-        .max_tokens = 128,
+        .max_tokens = p->limits.window > 0 ? 64 : 128,
         .dispatch_format = p->dispatch_auto,
         .combine_format = p->combine_auto,
         .weights = K3_WEIGHT_FP8_B128,
@@ -353,7 +353,8 @@ static const edge_t edges[] = {
     {"deepep:ll", K3, TOKENS, 16383, 16384, "queue depth 32770, limit 32768"},
     {"uccl", STOCK, TOKENS, 8191, 8192, "limit 8191"},
     {"nccl_ep", K3, TOKENS, 8192, 8193, "limit 8192"},
-    {"ascend_fuseep", STOCK, TOKENS, 256, 257, "limit 256"},
+    {"ascend_fuseep", STOCK, TOKENS, 112, 113,
+     "needs a window of 211550208 bytes, upstream's default is 209715200"},
     {"ascend_fuseep", K3, TOKENS, 256, 257, "limit 256"},
 };
 
