@@ -41,9 +41,9 @@ expect_good yes.json 1
 launch_failing 8 run --model "tiny:E=64,K=8,H=7168,L=7168,I=1024,S=512" --backend ascend_fuseep --generation stock --tokens 1 --max-tokens 256 --out no.json
 expect_refused 2 'ascend_fuseep' '473956352 bytes' '209715200' 'HCCL_BUFFSIZE'
 expect_no_file no.json
-launch 2 run --model "tiny:E=16,K=8,H=7168,L=7168,I=1024,S=512" --backend ascend_fuseep --generation k3 --tokens 1 --max-tokens 256 --iters 1 --check ends --out yes.json
+launch 2 run --model "tiny:E=16,K=8,H=7168,L=7168,I=1024,S=512" --backend ascend_fuseep --generation k3 --tokens 1 --max-tokens 256 --iters 1 --check ends --out window.json
 expect_rc 0
-expect yes.json '.cells[0] | good and .memory.block_bytes == 121634816'
+expect window.json '.cells[0] | good and .memory.block_bytes == 121634816'
 
 # More memory than the node has: refused with both numbers before anything is allocated, in seconds.
 available=$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024}' /proc/meminfo)
