@@ -30,15 +30,25 @@ static k3_status_t read_records(const k3_options_t *options, json_t *records, si
     return err->status;
 }
 
+static bool ends_with(const char *path, const char *ending)
+{
+    size_t length = path != NULL ? strlen(path) : 0, tail = strlen(ending);
+
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
 /* What would be passed over. */
 static k3_status_t check_format(const k3_options_t *options, k3_output_format_t format,
-                                k3_error_t *err)
+                                bool two_sides, k3_error_t *err)
 {
-    const char *path = k3_options_get(options, "output"), *csv = ".csv";
-    size_t      length = path != NULL ? strlen(path) : 0;
-    bool        rows =
-        path == NULL ? format == K3_OUTPUT_CSV : length > 4 && strcmp(path + length - 4, csv) == 0;
+    const char *path = k3_options_get(options, "output");
+    bool        rows = path == NULL ? format == K3_OUTPUT_CSV : ends_with(path, ".csv");
 
+    if (two_sides && !ends_with(path, ".html")) {
+        return k3_fail(err, K3_ERR_USAGE,
+                       "report: BASE -- NEW are held against each other on a page alone (-o "
+                       "FILE.html); `compare BASE -- NEW` does it as text, Markdown or JSON");
+    }
     if (path != NULL && k3_options_origin(options, "format") == K3_ORIGIN_COMMAND_LINE) {
         return k3_fail(err, K3_ERR_USAGE,
                        "format %s has no effect: the ending of -o %s says what is written",
@@ -62,7 +72,7 @@ static k3_status_t print(const k3_options_t *options, json_t *records, size_t fi
 
     if (k3_parse_name("format", k3_options_get(options, "format"), k3_output_format_names, &format,
                       err) != K3_OK ||
-        check_format(options, (k3_output_format_t)format, err) != K3_OK ||
+        check_format(options, (k3_output_format_t)format, first < count, err) != K3_OK ||
         k3_alloc("records", count, sizeof(json_t *), &documents, err) != K3_OK) {
         return err->status;
     }
@@ -104,7 +114,7 @@ static int run_report(int argc, char **argv)
 const k3_command_t k3_command_report = {
     .id = K3_COMMAND_REPORT,
     .name = "report",
-    .usage = "RECORD... [-o FILE]   or   BASE... -- NEW... [-o FILE]",
+    .usage = "RECORD... [-o FILE]   or   BASE... -- NEW... -o FILE.html",
     .what = "records as a table, a page with pictures, Markdown, CSV, a trace or metrics",
     .files = true,
     .groups = true,

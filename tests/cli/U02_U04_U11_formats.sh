@@ -104,6 +104,9 @@ mkdir launches
 python3 "$pages/records.py" launches a.json launches 6
 single report launches/*.json -o several.html
 expect_rc 0
+single report launches/launch[0-2].json -- launches/launch[3-5].json -o sides.md
+expect_refused 2 'on a page alone' 'compare BASE -- NEW'
+expect_no_file sides.md
 single report launches/launch[0-2].json -- launches/launch[3-5].json -o sides.html
 expect_rc 0
 expect_text sides.html 'New against base'
