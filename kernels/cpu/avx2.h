@@ -20,7 +20,6 @@ void k3_avx2_encode_mxfp8(const uint16_t *row, size_t n, void *values, void *sca
 void k3_avx2_encode_mxfp4(const uint16_t *row, size_t n, void *values, void *scales);
 void k3_avx2_decode(k3_format_t format, const void *values, const void *scales, size_t n,
                     float *out);
-void k3_avx2_prepare_mx(void); /* once, before the next */
 void k3_avx2_gemm(const k3_matrix_t *w, const void *x, size_t m, size_t first, size_t count,
                   float *y);
 void k3_avx2_pack(k3_weight_format_t format, float *row, size_t n);
@@ -140,14 +139,6 @@ K3_AVX2_INLINE float k3_total(__m256 value)
 }
 
 /* --- E2M1 and e4m3 --------------------------------------------------------------------------- */
-
-/* The bytes of the bf16 values of E2M1 codes 0 to 15 times an E8M0 scale, by scale. */
-typedef struct k3_mx_bytes {
-    _Alignas(32) uint8_t low[16];
-    uint8_t high[16];
-} k3_mx_bytes_t;
-
-extern k3_mx_bytes_t k3_mx_bytes[256];
 
 /* The bytes of the bf16 values of E2M1 codes 0 to 15, by table. */
 K3_AVX2_INLINE __m256i k3_e2m1_high(__m256i codes)

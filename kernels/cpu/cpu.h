@@ -19,6 +19,9 @@ extern const k3_kernels_t k3_kernels_avx512;
 extern const k3_kernels_t k3_kernels_avx512_bf16;
 extern const k3_kernels_t k3_kernels_amx;
 #endif
+#if defined(__aarch64__)
+extern const k3_kernels_t k3_kernels_neon;
+#endif
 
 /* A weight matrix, row major along the sum. */
 typedef struct k3_matrix {
@@ -80,6 +83,9 @@ typedef struct k3_row_ops {
 extern const k3_row_ops_t k3_row_ops_scalar;
 #if defined(__x86_64__)
 extern const k3_row_ops_t k3_row_ops_avx2;
+#endif
+#if defined(__aarch64__)
+extern const k3_row_ops_t k3_row_ops_neon;
 #endif
 const k3_row_ops_t *k3_row_ops_cpu(void); /* for the ISA of k3_kernels_cpu(NULL) */
 

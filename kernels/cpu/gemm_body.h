@@ -155,9 +155,8 @@ K3_SIMD_INLINE void stream_piece(k3_weight_format_t format, size_t m, k3_gemm_ro
     }
     for (; at + K3_BLOCK <= end; at += K3_BLOCK) {
         for (size_t line = 0; line < bytes_of(format, K3_BLOCK); line += 64) {
-            _mm_prefetch(
-                (const char *)((uintptr_t)row.values + bytes_of(format, at) + line + ahead),
-                _MM_HINT_T0);
+            __builtin_prefetch(
+                (const void *)((uintptr_t)row.values + bytes_of(format, at) + line + ahead));
         }
         stream_block(format, m, open_block(format, row, at), x + at, stride, sum);
     }
@@ -274,7 +273,7 @@ K3_SIMD_INLINE void fill_row(k3_weight_format_t format, const k3_matrix_t *w, si
 
     for (; at + K3_BLOCK <= end; at += K3_BLOCK, out += K3_BLOCK) {
         for (size_t line = 0; line < bytes_of(format, K3_BLOCK); line += 64) {
-            _mm_prefetch((const char *)(next + bytes_of(format, at) + line), _MM_HINT_T1);
+            __builtin_prefetch((const void *)(next + bytes_of(format, at) + line), 0, 2);
         }
         store_block(format, open_block(format, row, at), out);
     }
@@ -324,10 +323,7 @@ K3_SIMD_INLINE void tile(size_t rows, const float *x, size_t stride, const float
         }
     }
     for (size_t c = 0; c < K3_TILE; c++) {
-        float *to = sums + c * K3_EXPERT_CHUNK;
-        __m128 all = k3_vec_totals(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
-
-        _mm_store_ps(to, _mm_add_ps(_mm_load_ps(to), all));
+        k3_vec_add_totals(sums + c * K3_EXPERT_CHUNK, sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/avx512.h"
 #include "kernels/cpu/bf16.h"
+#include "kernels/cpu/mx_bytes.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -13,8 +14,8 @@
 #include <unistd.h>
 #endif
 
-const char *const k3_kernels_isa_names[] = {"auto", "amx",    "avx512_bf16", "avx512",
-                                            "avx2", "scalar", NULL};
+const char *const k3_kernels_isa_names[] = {"auto", "amx",  "avx512_bf16", "avx512",
+                                            "avx2", "neon", "scalar",      NULL};
 
 enum { TABLES = 5 };
 
@@ -31,7 +32,7 @@ static bool tiles_permitted;
 static void prepare(void)
 {
     k3_avx2_prepare_e4m3();
-    k3_avx2_prepare_mx();
+    k3_mx_prepare();
     k3_bf16_prepare();
     tiles_permitted = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
@@ -89,6 +90,11 @@ static size_t usable(const k3_kernels_t *tables[TABLES])
     if (has_avx2()) {
         tables[count++] = &k3_kernels_avx2;
     }
+#elif defined(__aarch64__)
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, k3_mx_prepare);
+    tables[count++] = &k3_kernels_neon;
 #endif
     tables[count++] = &k3_kernels_scalar;
     return count;
@@ -129,6 +135,10 @@ const k3_row_ops_t *k3_row_ops_cpu(void)
     if (has_avx2()) {
         return &k3_row_ops_avx2;
     }
-#endif
     return &k3_row_ops_scalar;
+#elif defined(__aarch64__)
+    return &k3_row_ops_neon;
+#else
+    return &k3_row_ops_scalar;
+#endif
 }

@@ -3,6 +3,7 @@
 #define K3_KERNELS_CPU_SIMD_AVX2_H
 
 #include "kernels/cpu/avx2.h"
+#include "kernels/cpu/mx_bytes.h"
 
 #if defined(__x86_64__)
 
@@ -49,12 +50,13 @@ K3_SIMD_INLINE float k3_vec_total(k3_vec_t value)
     return k3_total(value);
 }
 
-/* The sums of 4 vectors. */
-K3_SIMD_INLINE __m128 k3_vec_totals(k3_vec_t a, k3_vec_t b, k3_vec_t c, k3_vec_t d)
+/* Adds the sums of 4 vectors to 4 floats. */
+K3_SIMD_INLINE void k3_vec_add_totals(float *to, k3_vec_t a, k3_vec_t b, k3_vec_t c, k3_vec_t d)
 {
     __m256 all = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
 
-    return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+    _mm_store_ps(to, _mm_add_ps(_mm_load_ps(to), four));
 }
 
 /* --- MXFP4: the bytes of scaled bf16 values by two tables, one for each half ------------------ */

@@ -61,13 +61,14 @@ K3_SIMD_INLINE float k3_vec_total(k3_vec_t value)
     return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
 }
 
-/* The sums of 4 vectors. */
-K3_SIMD_INLINE __m128 k3_vec_totals(k3_vec_t a, k3_vec_t b, k3_vec_t c, k3_vec_t d)
+/* Adds the sums of 4 vectors to 4 floats. */
+K3_SIMD_INLINE void k3_vec_add_totals(float *to, k3_vec_t a, k3_vec_t b, k3_vec_t c, k3_vec_t d)
 {
     __m256 all = _mm256_hadd_ps(_mm256_hadd_ps(k3_vec_half(a), k3_vec_half(b)),
                                 _mm256_hadd_ps(k3_vec_half(c), k3_vec_half(d)));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
 
-    return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+    _mm_store_ps(to, _mm_add_ps(_mm_load_ps(to), four));
 }
 
 /* --- MXFP4: vector v holds nibble v of each 32-bit word ---------------------------------------- */
