@@ -51,6 +51,11 @@ has_header() {
     has_tool cc && printf '#include <%s>\n' "$1" | cc -E -x c - -o /dev/null 2>/dev/null
 }
 
+# What runs programs for aarch64 is needed on other processors only.
+has_aarch64() { # TOOL OR FILE
+    [ "$(uname -m)" = aarch64 ] || has_tool "$1" || [ -e "$1" ]
+}
+
 # A Python that has a module; another one may stand in front of the package's.
 python_with() { # MODULE
     local python

@@ -146,7 +146,7 @@ const k3_option_def_t k3_option_defs[] = {
      "phases that kernels of a device make up are timed by its events (off: not timed)", R},
     {"isa", "NAME", "auto",
      "CPU kernels of experts and rows: auto (the best of this processor), amx, avx512_bf16,\n"
-     "avx512, avx2, scalar",
+     "avx512, avx2, neon, scalar",
      R},
     {"threads", "auto|N", "auto",
      "threads that a rank computes on; auto: the cores it is bound to, at most its share of the "

@@ -176,6 +176,65 @@ void k3_neon_rms_norm(const uint16_t *x, const uint16_t *gain, size_t n, float e
     }
 }
 
-const k3_row_ops_t k3_row_ops_neon = {.round = k3_neon_round};
+/* --- dense, few rows ------------------------------------------------------------------------- */
+
+/* One row of bf16 W against `m` (a constant) f32 rows. */
+K3_NEON_INLINE void dot_bf16(size_t m, const uint16_t *w, size_t k, const float *x, float *sums)
+{
+    k3_f32x8_t sum[4];
+    size_t     i = 0;
+
+    for (size_t r = 0; r < m; r++) {
+        sum[r].low = sum[r].high = vdupq_n_f32(0.0f);
+    }
+    for (; i + 8 <= k; i += 8) {
+        k3_f32x8_t wide = k3_load_bf16(w + i, 8);
+
+        for (size_t r = 0; r < m; r++) {
+            sum[r].low = vfmaq_f32(sum[r].low, wide.low, vld1q_f32(x + r * k + i));
+            sum[r].high = vfmaq_f32(sum[r].high, wide.high, vld1q_f32(x + r * k + i + 4));
+        }
+    }
+    for (size_t r = 0; r < m; r++) {
+        sums[r] = vaddvq_f32(vaddq_f32(sum[r].low, sum[r].high));
+        for (size_t t = i; t < k; t++) {
+            sums[r] += k3_bf16_to_f32(w[t]) * x[r * k + t];
+        }
+    }
+}
+
+K3_NEON_INLINE void dot_rows(size_t m, const uint16_t *w, size_t n, size_t k, const float *x,
+                             float *y, size_t stride)
+{
+    for (size_t j = 0; j < n; j++) {
+        float sums[4];
+
+        dot_bf16(m, w + j * k, k, x, sums);
+        for (size_t r = 0; r < m; r++) {
+            y[r * stride + j] = sums[r];
+        }
+    }
+}
+
+static void dot(const uint16_t *w, size_t n, size_t k, const float *x, size_t m, float *y,
+                size_t stride)
+{
+    switch (m) {
+    case 1:
+        dot_rows(1, w, n, k, x, y, stride);
+        break;
+    case 2:
+        dot_rows(2, w, n, k, x, y, stride);
+        break;
+    case 3:
+        dot_rows(3, w, n, k, x, y, stride);
+        break;
+    default:
+        dot_rows(4, w, n, k, x, y, stride);
+        break;
+    }
+}
+
+const k3_row_ops_t k3_row_ops_neon = {.round = k3_neon_round, .dot = dot};
 
 #endif

@@ -18,7 +18,7 @@ launch 1 run "${cell[@]}" --isa auto --out auto.json
 expect_rc 0
 best=$(jq -r .run.kernels.isa auto.json)
 usable=
-for isa in amx avx512_bf16 avx512 avx2 scalar; do
+for isa in amx avx512_bf16 avx512 avx2 neon scalar; do
     single run "${cell[@]}" --isa "$isa" --out "$isa.json"
     if [ "$rc" = 0 ]; then
         usable=$usable${usable:+, }$isa

@@ -6,7 +6,7 @@
 static void test_codes(void **state)
 {
     (void)state;
-    (void)avx2_or_skip();
+    (void)vector_or_skip();
     check_mxfp4(&ops);
     check_bad_rows(&ops);
 }
@@ -14,14 +14,14 @@ static void test_codes(void **state)
 static void test_sums(void **state)
 {
     (void)state;
-    (void)avx2_or_skip();
+    (void)vector_or_skip();
     check_sums(&ops, add_group);
 }
 
 static void test_expert(void **state)
 {
     (void)state;
-    (void)avx2_or_skip();
+    (void)vector_or_skip();
     check_expert(unit_kernels);
 }
 

@@ -85,7 +85,7 @@ static void check_mxfp4(const k3_gemm_ops_t *ops)
     for (size_t c = ops->flushes ? COUNTS - 2 : 0; c < COUNTS; c++) {
         float *y = rows_of(counts[c], 256);
 
-        for (size_t k = 0; k < N; k += ops->flushes ? 7 : 1) {
+        for (size_t k = 0; k < N; k += ops->flushes ? 7 : PLACES_STEP) {
             pick(ops, &w, counts[c], k, y);
             for (size_t s = 0; s < 256; s++) {
                 float scale = k3_e8m0_to_f32((uint8_t)s);
@@ -125,6 +125,81 @@ static void check_fp8(const k3_gemm_ops_t *ops)
             }
             free(y);
         }
+    }
+}
+
+/* Twice the weight, of E2M1 with a scale of 1, or 32 times, of e4m3 codes 0x28 to 0x4f. */
+static int32_t whole_weight(const k3_matrix_t *w, size_t j, size_t k)
+{
+    size_t at = j * w->columns + k;
+
+    if (w->format == K3_WEIGHT_MXFP4) {
+        return (int32_t)(2 * k3_e2m1_to_f32((uint8_t)(w->values[at / 2] >> (at % 2 * 4))));
+    }
+    return (int32_t)(32 * k3_e4m3_to_f32(w->values[at]));
+}
+
+/* Small whole numbers and weights whose sums are exact in any order. */
+static void check_sums_of(const k3_gemm_ops_t *ops, const k3_matrix_t *w, size_t m)
+{
+    enum { WHOLE_MAX = 7 };
+    size_t   n = w->columns, stride = k3_padded(n);
+    float   *x = rows_of(m, n), *y = rows_of(m, w->rows);
+    int32_t *row = block(sizeof *row * n), *whole = block(sizeof *whole * m * n);
+    float    unit = w->format == K3_WEIGHT_MXFP4 ? 0.5f : 1.0f / 32;
+    uint64_t seed = n + m;
+
+    for (size_t i = 0; i < m * n; i++) {
+        whole[i] = (int32_t)(next_random(&seed) % (2 * WHOLE_MAX + 1)) - WHOLE_MAX;
+        x[i / n * stride + i % n] = (float)whole[i];
+    }
+    multiply(ops, w, x, m, y);
+    for (size_t j = 0; j < w->rows; j++) {
+        for (size_t k = 0; k < n; k++) {
+            row[k] = whole_weight(w, j, k);
+        }
+        for (size_t i = 0; i < m; i++) {
+            int32_t sum = 0;
+
+            for (size_t k = 0; k < n; k++) {
+                sum += row[k] * whole[i * n + k];
+            }
+            assert_true(y[i * k3_padded(w->rows) + j] == (float)sum * unit);
+        }
+    }
+    free(x);
+    free(y);
+    free(row);
+    free(whole);
+}
+
+/* Sums that end within a block, a panel or a piece, of few rows and many, and columns that fill no
+ * tile. */
+static void check_sums(const k3_gemm_ops_t *ops, k3_weight_format_t format)
+{
+    enum { ROWS_OF_W = 101 };
+    static const size_t lengths[] = {32, 160, 448, 544, 608, 928, 1120};
+    uint64_t            seed = 13;
+
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        size_t      n = lengths[l];
+        uint8_t    *values = block(ROWS_OF_W * n), *scales = block(ROWS_OF_W * n);
+        float       ones[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+        k3_matrix_t w = {format, values, ones, ROWS_OF_W, n};
+
+        memset(scales, 127, ROWS_OF_W * n);
+        w.scales = format == K3_WEIGHT_MXFP4 ? (const void *)scales : ones;
+        for (size_t i = 0; i < ROWS_OF_W * n; i++) {
+            values[i] = (uint8_t)next_random(&seed);
+            if (format == K3_WEIGHT_FP8_B128) {
+                values[i] = (uint8_t)((values[i] & 0x80) | (0x28 + next_random(&seed) % 40));
+            }
+        }
+        for (size_t m = ops->flushes ? 9 : 1; m <= 14; m += m < 8 ? 3 : 5) {
+            check_sums_of(ops, &w, m);
+        }
+        free(values);
+        free(scales);
     }
 }
 

@@ -14,16 +14,29 @@
 
 #include "kernels/kernels.h"
 
-/* The AVX2 kernels, or the test that needs them is skipped. */
-static inline const k3_kernels_t *avx2_or_skip(void)
+#if defined(__aarch64__)
+#define VECTOR_ISA "neon"
+#else
+#define VECTOR_ISA "avx2"
+#endif
+
+/* The vector kernels of row functions, or the test that needs them is skipped. */
+static inline const k3_kernels_t *vector_or_skip(void)
 {
-    const k3_kernels_t *kernels = k3_kernels_cpu("avx2");
+    const k3_kernels_t *kernels = k3_kernels_cpu(VECTOR_ISA);
 
     if (kernels == NULL) {
         skip();
     }
     return kernels;
 }
+
+/* Where instructions are emulated, long tests take a part of their trials and places. */
+#ifdef K3_TEST_EMULATED
+enum { THINNED = 13, PLACES_STEP = 7 };
+#else
+enum { THINNED = 1, PLACES_STEP = 1 };
+#endif
 
 static inline uint32_t next_random(uint64_t *state)
 {

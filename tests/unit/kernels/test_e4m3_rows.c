@@ -4,7 +4,7 @@
 /* The smallest scales of mxfp8 and mxfp4 and values of every binade below the largest, subnormal ones too. */
 static void test_vector_smallest_scales(void **state)
 {
-    const k3_kernels_t *vector = avx2_or_skip();
+    const k3_kernels_t *vector = vector_or_skip();
     uint16_t            row[128];
 
     (void)state;
@@ -75,11 +75,11 @@ static void fill_group(uint64_t *seed, uint16_t *row, size_t n)
 /* Groups of all kinds side by side, rows of any length. */
 static void test_vector_mixed_groups(void **state)
 {
-    const k3_kernels_t *vector = avx2_or_skip();
+    const k3_kernels_t *vector = vector_or_skip();
     uint64_t            seed = 7;
 
     (void)state;
-    for (int repeat = 0; repeat < 6000; repeat++) {
+    for (int repeat = 0; repeat < 6000 / THINNED; repeat++) {
         size_t    n = 1 + next_random(&seed) % 1300, group = repeat % 2 == 0 ? 128 : 32;
         uint16_t *row = block(sizeof *row * n);
 

@@ -112,29 +112,37 @@ static void run(const k3_kernels_t *kernels, const k3_recipe_t *recipe, k3_case_
                         c->row_weights, c->out, c->work);
 }
 
-/* Error of all rows against the reference that rounds as `recipe` says (NULL: not at all). */
-static double error_of(const k3_case_t *c, const k3_recipe_t *recipe)
+/* All rows as the reference has them that rounds as `recipe` says (NULL: not at all). */
+static double *reference_rows(const k3_case_t *c, const k3_recipe_t *recipe)
 {
     size_t  latent = c->shape.latent;
-    double *have = block(sizeof *have * c->n * latent), *want = block(sizeof *want * c->n * latent);
-    double  error;
+    double *want = block(sizeof *want * c->n * latent);
 
     for (size_t i = 0; i < c->n; i++) {
         reference_expert(&c->shape, recipe, &c->reference, c->format, c->values + i * latent,
                          c->row_weights == NULL ? 1.0 : (double)c->row_weights[i],
                          want + i * latent);
-        for (size_t k = 0; k < latent; k++) {
-            have[i * latent + k] = (double)k3_bf16_to_f32(c->out[i][k]);
-        }
+    }
+    return want;
+}
+
+static double error_of(const k3_case_t *c, const double *want)
+{
+    size_t  latent = c->shape.latent;
+    double *have = block(sizeof *have * c->n * latent), error;
+
+    for (size_t i = 0; i < c->n * latent; i++) {
+        have[i] = (double)k3_bf16_to_f32(c->out[i / latent][i % latent]);
     }
     error = relative_error(have, want, c->n * latent);
     free(have);
-    free(want);
     return error;
 }
 
 static void check_case(k3_case_t c, const k3_recipe_t *recipe, double limit)
 {
+    double *want = reference_rows(&c, recipe), *plain = reference_rows(&c, NULL);
+
     for (size_t i = 1; k3_kernels_isa_names[i] != NULL; i++) {
         const k3_kernels_t *kernels = k3_kernels_cpu(k3_kernels_isa_names[i]);
         double              error;
@@ -143,22 +151,34 @@ static void check_case(k3_case_t c, const k3_recipe_t *recipe, double limit)
             continue;
         }
         run(kernels, recipe, &c);
-        error = error_of(&c, recipe);
+        error = error_of(&c, want);
         if (!(error < limit)) {
             fail_msg("%s: %s, rows %s x %zu, %u x %u, weights %d: error %g", kernels->isa,
                      recipe->name, k3_format_names[c.format], c.n, c.shape.latent, c.shape.inter,
                      (int)c.shape.weights, error);
         }
         if (recipe->input == K3_FORMAT_BF16) {
-            assert_true(error_of(&c, NULL) < 1e-2);
+            assert_true(error_of(&c, plain) < 1e-2);
         }
     }
+    free(want);
+    free(plain);
     drop_case(&c);
+}
+
+/* Most cases where instructions are emulated. */
+static bool is_left_out(void)
+{
+    static unsigned turn;
+
+    return turn++ % THINNED != 0;
 }
 
 static void check(k3_expert_shape_t shape, const k3_recipe_t *recipe, k3_format_t format, size_t n)
 {
-    check_case(make_case(shape, format, n), recipe, 2e-3);
+    if (!is_left_out()) {
+        check_case(make_case(shape, format, n), recipe, 2e-3);
+    }
 }
 
 static void test_recipes(void **state)
@@ -265,8 +285,12 @@ static void test_row_weights(void **state)
     for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++) {
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             k3_expert_shape_t shape = {96, 64, K3_WEIGHT_MXFP4, K3_ACT_SITU};
-            k3_case_t         c = make_case(shape, K3_FORMAT_MXFP8, counts[i]);
+            k3_case_t         c;
 
+            if (is_left_out()) {
+                continue;
+            }
+            c = make_case(shape, K3_FORMAT_MXFP8, counts[i]);
             c.row_weights = block(sizeof *c.row_weights * counts[i]);
             for (size_t row = 0; row < counts[i]; row++) {
                 c.row_weights[row] = row % 5 == 4 ? 0.0f : 0.3f + 0.07f * (float)(row % 7);
@@ -334,8 +358,10 @@ static void test_nan_stays_in_its_row(void **state)
         const k3_kernels_t *kernels = k3_kernels_cpu(k3_kernels_isa_names[i]);
 
         for (size_t c = 0; kernels != NULL && c < sizeof counts / sizeof *counts; c++) {
-            check_nan(kernels, K3_WEIGHT_MXFP4, counts[c], counts[c] / 2);
-            check_nan(kernels, K3_WEIGHT_FP8_B128, counts[c], counts[c] - 1);
+            if (!is_left_out()) {
+                check_nan(kernels, K3_WEIGHT_MXFP4, counts[c], counts[c] / 2);
+                check_nan(kernels, K3_WEIGHT_FP8_B128, counts[c], counts[c] - 1);
+            }
         }
     }
 }

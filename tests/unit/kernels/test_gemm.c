@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/avx512.h"
 #include "kernels/cpu/bf16.h"
+#include "kernels/cpu/neon.h"
 
 #if defined(__x86_64__)
 
@@ -21,7 +22,9 @@ static void check_isa(size_t i)
     check_mxfp4(&isas[i]);
     if (isas[i].spread == NULL) { /* the bf16 units are not asked for it */
         check_fp8(&isas[i]);
+        check_sums(&isas[i], K3_WEIGHT_FP8_B128);
     }
+    check_sums(&isas[i], K3_WEIGHT_MXFP4);
     check_bad_rows(&isas[i]);
 }
 
@@ -54,6 +57,28 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512),
                                        cmocka_unit_test(test_avx512_bf16),
                                        cmocka_unit_test(test_amx)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#elif defined(__aarch64__)
+
+static void test_neon(void **state)
+{
+    static const k3_gemm_ops_t neon = {"neon", k3_neon_gemm, k3_neon_pack, NULL, false};
+
+    (void)state;
+    assert_non_null(k3_kernels_cpu("neon"));
+    check_mxfp4(&neon);
+    check_fp8(&neon);
+    check_sums(&neon, K3_WEIGHT_MXFP4);
+    check_sums(&neon, K3_WEIGHT_FP8_B128);
+    check_bad_rows(&neon);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_neon)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

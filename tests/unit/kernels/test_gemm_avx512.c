@@ -12,7 +12,7 @@ static const k3_gemm_ops_t ops = {"avx512", k3_avx512_gemm, k3_avx512_pack, NULL
 static void test_codes(void **state)
 {
     (void)state;
-    (void)avx2_or_skip();
+    (void)vector_or_skip();
     check_mxfp4(&ops);
     check_fp8(&ops);
 }
@@ -20,7 +20,7 @@ static void test_codes(void **state)
 static void test_bad_rows(void **state)
 {
     (void)state;
-    (void)avx2_or_skip();
+    (void)vector_or_skip();
     check_bad_rows(&ops);
 }
 

@@ -64,7 +64,7 @@ static void check_random(const k3_kernels_t *kernels)
     int32_t  ids[K];
     uint64_t seed = 5;
 
-    for (int trial = 0; trial < 200; trial++) {
+    for (int trial = 0; trial < 200 / THINNED; trial++) {
         double score[EXPERTS], total = 0, last = INFINITY;
         bool   chosen[EXPERTS] = {false};
 
@@ -109,7 +109,7 @@ static void check_odd_inputs(const k3_kernels_t *kernels)
 static void check_same(const float *logits, const float *bias, size_t experts)
 {
     static const size_t ks[] = {K, 1, 8, 9, 17, 25, 32};
-    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = avx2_or_skip();
+    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = vector_or_skip();
 
     for (size_t n = 0; n < sizeof ks / sizeof *ks; n++) {
         float   a[32] = {0}, b[32] = {0};
@@ -132,7 +132,7 @@ static void test_vector_hard(void **state)
     uint64_t           seed = 9;
 
     (void)state;
-    for (unsigned trial = 0; trial < 2000; trial++) {
+    for (unsigned trial = 0; trial < 2000 / THINNED; trial++) {
         float level = (float)(8 * random_value(&seed)), large = trial % 5 == 0 ? 600.0f : 0.0f;
 
         for (size_t e = 0; e < EXPERTS; e++) {
@@ -166,7 +166,7 @@ static void test_vector_close(void **state)
     uint64_t           seed = 10;
 
     (void)state;
-    for (unsigned trial = 0; trial < 3000; trial++) {
+    for (unsigned trial = 0; trial < 3000 / THINNED; trial++) {
         float    base = levels[trial % 9], x = (float)(12 * random_value(&seed));
         unsigned steps = trial / 9 % 4, few = trial % 2 == 0 ? EXPERTS : 1 + trial % 60;
 
@@ -193,7 +193,7 @@ static void test_vector_nan(void **state)
     uint64_t seed = 11;
 
     (void)state;
-    for (unsigned trial = 0; trial < 500; trial++) {
+    for (unsigned trial = 0; trial < 500 / THINNED; trial++) {
         for (size_t e = 0; e < EXPERTS; e++) {
             bool is_nan = next_random(&seed) % 500 < trial;
 
@@ -213,7 +213,7 @@ K3_AVX2 static void test_estimate(void **state)
     const uint64_t step = getenv("K3BENCH_TEST_LONG") != NULL ? 1 : 4099;
 
     (void)state;
-    (void)avx2_or_skip();
+    (void)vector_or_skip();
     for (uint64_t bits = 0; bits + 8 * step <= (uint64_t)1 << 32; bits += 8 * step) {
         float x[8], have[8];
 

@@ -176,7 +176,7 @@ static void test_activate_all(void **state)
 
 static void test_vector_equal(void **state)
 {
-    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = avx2_or_skip();
+    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = vector_or_skip();
     uint64_t            seed = 3;
 
     (void)state;
@@ -250,7 +250,7 @@ static void test_rms_f64(void **state)
 static void compare_rms(const uint16_t *gain, unsigned turn, size_t n, float odd)
 {
     static const float  pattern[] = {3, -3, 3, 1, -1, 1, 1, 1};
-    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = avx2_or_skip();
+    const k3_kernels_t *scalar = k3_kernels_cpu("scalar"), *vector = vector_or_skip();
     uint16_t            x[256], a[256], b[256];
 
     for (size_t i = 0; i < n; i++) {
@@ -285,6 +285,73 @@ static void test_rms_equal(void **state)
     }
 }
 
+/* m rows of k values against 3 rows of w, near f64. */
+static void check_dot(const k3_row_ops_t *ops, size_t m, size_t k)
+{
+    enum { N = 3, STRIDE = 5 };
+    uint64_t  seed = 11;
+    uint16_t *w = random_row(&seed, N * k, 1);
+    float    *x = block(sizeof *x * m * k), y[4 * STRIDE];
+
+    for (size_t i = 0; i < m * k; i++) {
+        x[i] = (float)random_value(&seed);
+    }
+    ops->dot(w, N, k, x, m, y, STRIDE);
+    for (size_t at = 0; at < m * N; at++) {
+        size_t r = at / N, j = at % N;
+        double want = 0, size = 0;
+
+        for (size_t i = 0; i < k; i++) {
+            double product = (double)k3_bf16_to_f32(w[j * k + i]) * (double)x[r * k + i];
+
+            want += product;
+            size += fabs(product);
+        }
+        assert_true(fabs((double)y[r * STRIDE + j] - want) <= 1e-5 * size);
+    }
+    free(w);
+    free(x);
+}
+
+/* Few rows of a dense layer. */
+static void test_dot(void **state)
+{
+    const k3_row_ops_t *ops = k3_row_ops_cpu();
+
+    (void)state;
+    if (ops->dot == NULL) {
+        skip();
+    }
+    for (size_t s = 0; s < SIZES; s++) {
+        for (size_t m = 1; m <= 4; m++) {
+            check_dot(ops, m, sizes[s]);
+        }
+    }
+}
+
+/* Every 65521st f32, in rows of odd lengths, NaN with their payloads. */
+static void test_round(void **state)
+{
+    const k3_row_ops_t *ops = k3_row_ops_cpu();
+    uint64_t            bits = 0;
+
+    (void)state;
+    for (size_t n = 1; bits >> 32 == 0; n = n % 100 + 1) {
+        float    row[100];
+        uint16_t out[100];
+
+        for (size_t i = 0; i < n; i++, bits += 65521) {
+            uint32_t one = (uint32_t)bits;
+
+            memcpy(&row[i], &one, sizeof one);
+        }
+        ops->round(row, n, out);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(out[i], k3_f32_to_bf16(row[i]));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_functions),    cmocka_unit_test(test_situ),
         cmocka_unit_test(test_activate_all), cmocka_unit_test(test_vector_equal),
         cmocka_unit_test(test_rms_f64),      cmocka_unit_test(test_rms_equal),
+        cmocka_unit_test(test_dot),          cmocka_unit_test(test_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
