@@ -30,18 +30,18 @@ static uint16_t largest(const uint16_t *row, size_t n)
     return vmaxvq_u16(vmaxq_u16(vmaxq_u16(a, b), vmaxq_u16(c, d)));
 }
 
-/* A format of one binade after the other and, below the first, even steps. */
+/* Where a format's steps stop getting finer. */
 typedef struct k3_code_kind {
-    float       first; /* normal number */
-    float       step;  /* adding it rounds to the steps below */
-    uint32_t    largest;
     k3_format_t format;
+    float       first; /* normal number */
+    float       step;  /* adding it rounds to the even steps below */
 } k3_code_kind_t;
 
-static const k3_code_kind_t e4m3 = {0x1p-6f, 0x1p14f, 0x7e, K3_FORMAT_FP8};
-static const k3_code_kind_t e2m1 = {1.0f, 0x1p22f, 7, K3_FORMAT_MXFP4};
+static const k3_code_kind_t e4m3 = {K3_FORMAT_FP8, 0x1p-6f, 0x1p14f};
+static const k3_code_kind_t e2m1 = {K3_FORMAT_MXFP4, 1.0f, 0x1p22f};
 
-/* Codes of 4 magnitudes, none of them NaN: to nearest, ties to even. */
+/* Codes of 4 magnitudes, none of them NaN: to nearest, ties to even. The scales for e4m3 let nothing
+ * beyond its largest number. */
 K3_NEON_INLINE uint32x4_t codes_of(k3_code_kind_t kind, float32x4_t value)
 {
     float32x4_t step = vdupq_n_f32(kind.step);
@@ -51,13 +51,12 @@ K3_NEON_INLINE uint32x4_t codes_of(k3_code_kind_t kind, float32x4_t value)
     if (kind.format == K3_FORMAT_MXFP4) {
         bits = vaddq_u32(bits, vandq_u32(vshrq_n_u32(bits, 22), one));
         normal = vshrq_n_u32(vaddq_u32(bits, vdupq_n_u32(0x1fffff)), 22);
-        normal = vsubq_u32(normal, vdupq_n_u32(126 << 1));
+        normal = vminq_u32(vsubq_u32(normal, vdupq_n_u32(126 << 1)), vdupq_n_u32(7));
     } else {
         bits = vaddq_u32(bits, vandq_u32(vshrq_n_u32(bits, 20), one));
         normal = vshrq_n_u32(vaddq_u32(bits, vdupq_n_u32(0x7ffff)), 20);
         normal = vsubq_u32(normal, vdupq_n_u32(120 << 3));
     }
-    normal = vminq_u32(normal, vdupq_n_u32(kind.largest));
     return vbslq_u32(vcltq_f32(value, vdupq_n_f32(kind.first)), small, normal);
 }
 

@@ -8,6 +8,7 @@ static void test_codes(void **state)
     (void)state;
     (void)vector_or_skip();
     check_mxfp4(&ops);
+    check_exact(&ops, K3_WEIGHT_MXFP4);
     check_bad_rows(&ops);
 }
 

@@ -140,7 +140,7 @@ static int32_t whole_weight(const k3_matrix_t *w, size_t j, size_t k)
 }
 
 /* Small whole numbers and weights whose sums are exact in any order. */
-static void check_sums_of(const k3_gemm_ops_t *ops, const k3_matrix_t *w, size_t m)
+static void check_exact_of(const k3_gemm_ops_t *ops, const k3_matrix_t *w, size_t m)
 {
     enum { WHOLE_MAX = 7 };
     size_t   n = w->columns, stride = k3_padded(n);
@@ -175,7 +175,7 @@ static void check_sums_of(const k3_gemm_ops_t *ops, const k3_matrix_t *w, size_t
 
 /* Sums that end within a block, a panel or a piece, of few rows and many, and columns that fill no
  * tile. */
-static void check_sums(const k3_gemm_ops_t *ops, k3_weight_format_t format)
+static void check_exact(const k3_gemm_ops_t *ops, k3_weight_format_t format)
 {
     enum { ROWS_OF_W = 101 };
     static const size_t lengths[] = {32, 160, 448, 544, 608, 928, 1120};
@@ -196,7 +196,7 @@ static void check_sums(const k3_gemm_ops_t *ops, k3_weight_format_t format)
             }
         }
         for (size_t m = ops->flushes ? 9 : 1; m <= 14; m += m < 8 ? 3 : 5) {
-            check_sums_of(ops, &w, m);
+            check_exact_of(ops, &w, m);
         }
         free(values);
         free(scales);

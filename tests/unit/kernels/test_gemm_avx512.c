@@ -15,6 +15,8 @@ static void test_codes(void **state)
     (void)vector_or_skip();
     check_mxfp4(&ops);
     check_fp8(&ops);
+    check_exact(&ops, K3_WEIGHT_MXFP4);
+    check_exact(&ops, K3_WEIGHT_FP8_B128);
 }
 
 static void test_bad_rows(void **state)
