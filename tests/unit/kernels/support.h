@@ -33,7 +33,7 @@ static inline const k3_kernels_t *vector_or_skip(void)
 
 /* Where instructions are emulated, long tests take a part of their trials and places. */
 #ifdef K3_TEST_EMULATED
-enum { THINNED = 13, PLACES_STEP = 7 };
+enum { THINNED = 17, PLACES_STEP = 7 };
 #else
 enum { THINNED = 1, PLACES_STEP = 1 };
 #endif
