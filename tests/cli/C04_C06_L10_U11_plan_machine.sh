@@ -83,7 +83,7 @@ expect_no_text out '%~ ' "error"
 # Cells of one work that the model cannot order are named, those of other works and the one that moves nothing are not.
 single plan --machine h200 --model kimi-k3 --backend mooncake,deepep:ll,none,null --tp 32 --dp 4 --tokens 64,512
 expect_rc 0
-expect_text out "^note: mooncake kimi-k3 32/4/32 T64 has the shortest region; within the model's error of it \\(-22 to \\+28 %\\).*: deepep:ll kimi-k3 32/4/32 T64\$" \
+expect_text out "^note: mooncake kimi-k3 32/4/32 T64 has the shortest region, and not alone; within the model's error of it \\(-22 to \\+28 %\\).*: deepep:ll kimi-k3 32/4/32 T64\$" \
     "^note: mooncake kimi-k3 32/4/32 T512 has .*: deepep:ll kimi-k3 32/4/32 T512\$"
 expect_no_text out '^note:.*(null|none)'
 single plan --machine h200 --model kimi-k3 --backend mooncake,none --tp 32 --dp 4 --tokens 64
