@@ -9,7 +9,7 @@
 k3_status_t k3_collect(const k3_region_t *region, double *const *local,
                        const k3_overlap_us_t *overlap, k3_measurement_t *out, k3_error_t *err);
 
-/* Collective: gathers `count` items of `size` bytes of each rank to rank 0, in rank order; owned by the caller. */
+/* collect_items.c. Collective: gathers `count` items of `size` bytes of each rank to rank 0, in rank order; owned by the caller. */
 k3_status_t k3_gather_items(const k3_world_t *world, const void *items, uint64_t count, size_t size,
                             void *all_p, uint64_t *all_count, k3_error_t *err);
 
