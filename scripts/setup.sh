@@ -47,6 +47,17 @@ install_all() { # PACKAGES
     loud_on_failure apt-get install -y -qq --no-install-recommends "$@" || die 3 "apt-get install failed"
 }
 
+# All at once where all can be had, else each that can.
+try_to_install() { # PACKAGES
+    export DEBIAN_FRONTEND=noninteractive
+    local package
+    apt-get update -qq >/dev/null 2>&1 || true
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return
+    for package in "$@"; do
+        apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 || say "not to be had: $package"
+    done
+}
+
 # A package of PyPI into a folder of the build, whole or not at all: the system's Python is not touched. The folder
 # belongs to whom the tree belongs to, who is to build there.
 fetch() { # NAME==VERSION
@@ -84,8 +95,7 @@ if [ "$purpose" = test ] && [ "$(id -u)" -eq 0 ] && has_tool apt-get; then
     mapfile -t wanted < <(missing_of wanted)
     if [ "${#wanted[@]}" -gt 0 ]; then
         say "installing what some tests use: ${wanted[*]}"
-        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}"; } >/dev/null 2>&1 ||
-            say "not to be had: ${wanted[*]}"
+        try_to_install "${wanted[@]}"
     fi
     mapfile -t fetched < <(missing_of fetched)
     for package in "${fetched[@]}"; do

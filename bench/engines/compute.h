@@ -81,7 +81,7 @@ typedef struct k3_compute_ops {
     void (*combine_to)(k3_compute_t *c, const uint16_t *const *parts, const float *weights,
                        uint64_t rows, uint32_t k, uint32_t width, uint16_t *const *out);
     /* n rows of `width` values to results, each a row's values with its scales behind them, and from there
-     * (rounded once). `rows` lie one behind the other; results begin at multiples of 16 bytes. */
+     * (rounded once). `rows` lie one behind the other, results anywhere. */
     void (*encode_to)(k3_compute_t *c, k3_format_t format, const uint16_t *rows, uint64_t n,
                       uint32_t width, uint8_t *const *results);
     void (*decode_from)(k3_compute_t *c, k3_format_t format, const uint8_t *const *results,

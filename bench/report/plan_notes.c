@@ -180,6 +180,22 @@ static const json_t *fastest_of_work(const json_t *cells, const json_t *one)
     return fastest;
 }
 
+/* Another one of its work takes the same time, as it is printed. */
+static bool has_equal(const json_t *cells, const json_t *fastest)
+{
+    double us = number_of(region_of(fastest), "us");
+
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        const json_t *cell = json_array_get(cells, i);
+
+        if (cell != fastest && competes(cell) && same_work(cell, fastest) &&
+            number_of(region_of(cell), "us") <= us + 0.05) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void put_ties(const json_t *cells, const json_t *fastest, FILE *out)
 {
     double us = number_of(region_of(fastest), "us"), low = number_of(region_of(fastest), "low"),
@@ -196,13 +212,11 @@ static void put_ties(const json_t *cells, const json_t *fastest, FILE *out)
         if (found == 0) {
             fprintf(out, "note: ");
             put_cell(fastest, out);
-            bool alone = number_of(region_of(cell), "us") > us + 0.05;
-
             fprintf(out,
                     " has the shortest region%s; within the model's error of it (%+.0f to %+.0f "
-                    "%%), so "
-                    "that no order is claimed: ",
-                    alone ? "" : ", and not alone", 100 * (low / us - 1), 100 * (high / us - 1));
+                    "%%), so that no order is claimed: ",
+                    has_equal(cells, fastest) ? ", and not alone" : "", 100 * (low / us - 1),
+                    100 * (high / us - 1));
         }
         if (found < NAMED) {
             fputs(found > 0 ? ", " : "", out);

@@ -1,6 +1,7 @@
 /* Ini files from strangers: every line is checked before inih sees it, and every message names the
  * file and the line. Indentation has no meaning, comments start with ';' or '#', a ';' after a blank
- * ends a value. A value that ends with a comma goes on in the next line, up to 4095 bytes. */
+ * ends a value. A value that ends with a comma goes on in the next line, up to 4095 bytes;
+ * one that looks like an option of its own (small letters and '=') is refused there. */
 #ifndef K3_BASE_INIFILE_H
 #define K3_BASE_INIFILE_H
 

@@ -14,19 +14,18 @@
 #define __HIP_PLATFORM_AMD__
 #endif
 #include <hipblaslt/hipblaslt.h>
-#define HAS_BLAS     1
-#define LT(name)     hipblasLt##name
-#define LT_T(name)   hipblasLt##name##_t
-#define ENUM(name)   HIPBLASLT_##name
-#define BF16         HIP_R_16BF
-#define F32          HIP_R_32F
-#define COMPUTE      HIPBLAS_COMPUTE_32F
-#define OP_T         HIPBLAS_OP_T
-#define STREAM       hipStream_t
-#define STATUS       hipblasStatus_t
-#define OPERATION    hipblasOperation_t
-#define NONE_FOUND   7 /* HIPBLAS_STATUS_NOT_SUPPORTED */
-#define DESC_POINTER hipblasLtMatmulDesc_t
+#define HAS_BLAS   1
+#define LT(name)   hipblasLt##name
+#define LT_T(name) hipblasLt##name##_t
+#define ENUM(name) HIPBLASLT_##name
+#define BF16       HIP_R_16BF
+#define F32        HIP_R_32F
+#define COMPUTE    HIPBLAS_COMPUTE_32F
+#define OP_T       HIPBLAS_OP_T
+#define STREAM     hipStream_t
+#define STATUS     hipblasStatus_t
+#define OPERATION  hipblasOperation_t
+#define NONE_FOUND 7 /* HIPBLAS_STATUS_NOT_SUPPORTED */
 #endif
 #else
 #include <cublasLt.h>

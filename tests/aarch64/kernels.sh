@@ -29,5 +29,6 @@ flags=(-std=gnu17 -Wall -Wextra -Wshadow -Wundef -Wno-missing-field-initializers
 
 for test in rows formats e4m3_rows route gemm expert; do
     "$compiler" "${flags[@]}" -O1 -static -pthread "$root/tests/unit/kernels/test_$test.c" "$out"/*.o -lm -o "$out/test_$test"
-    echo "$test: $("${run[@]}" "$out/test_$test")"
+    said=$("${run[@]}" "$out/test_$test") # by itself: an echo around it would hide how it ended
+    echo "$test: $said"
 done

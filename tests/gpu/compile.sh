@@ -80,7 +80,8 @@ elif [ "$dialect" = gfx950 ]; then
     for architecture in ${K3BENCH_TEST_LONG:+gfx942 gfx950}; do
         depth=(-S -o "$out/code.s")
         newer "$architecture"
-        echo "$(grep -c v_mfma "$out/code.s") matrix instructions"
+        count=$(grep -c v_mfma "$out/code.s")
+        echo "$count matrix instructions"
     done
 else
     need "$hipcc" hipcc "apt-get install hipcc"

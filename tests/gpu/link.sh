@@ -35,7 +35,8 @@ ninja -C "$out" k3bench >"$out/ninja.txt" || { tail -n 20 "$out/ninja.txt"; exit
 if [ "${#foreign[@]}" -gt 0 ]; then
     library=$(find -L "$rocm"/lib* -name libhipblaslt.so | head -n 1)
     [ -z "$library" ] || check_names "$library"
-    echo "linked with $(readelf -d "$out/k3bench" | grep -o 'libamdhip64[^]]*') of $rocm"
+    runtime=$(readelf -d "$out/k3bench" | grep -o 'libamdhip64[^]]*')
+    echo "linked with $runtime of $rocm"
     exit 0
 fi
 "$out/k3bench" --version | grep -Eiq "^ *$dialect +(90a|gfx90a) "
