@@ -27,6 +27,7 @@ void k3_sampler_iterate(k3_sampler_t *s)
     k3_region_fill(s->region, s->payload);
     s->last_gap = k3_clock_us(k3_clock_now() - s->last_end);
     if (k3_region_run(s->region, s->payload, &err) != K3_OK) {
+        k3_watchdog_last_words(err.text);
         k3_world_die(s->region->world, &err);
     }
     s->last_end = k3_clock_now();

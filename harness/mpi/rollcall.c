@@ -15,7 +15,7 @@
 
 enum { ADDRESSES_MAX = 4, LINE = 896 };
 
-typedef enum kind { ASK = 1, ANSWER, ALARM, TOLD, WORKING } kind_t;
+typedef enum kind { ASK = 1, ANSWER, ALARM, TOLD, WORKING, WORDS } kind_t;
 
 typedef struct contact {
     uint16_t port; /* network order; 0: none */
@@ -34,6 +34,7 @@ struct k3_rollcall {
     int               socket;
     uint64_t          secret;
     contact_t        *contacts; /* [size] */
+    k3_roll_entry_t   words;    /* heard: the first last words that came */
 };
 
 /* --- open and close -------------------------------------------------------------------------- */
@@ -169,6 +170,18 @@ void k3_rollcall_working(k3_rollcall_t *roll, int rank)
     send_to_all(roll, rank, WORKING);
 }
 
+void k3_rollcall_last_words(k3_rollcall_t *roll, int rank, const char *text)
+{
+    message_t message = {.secret = roll->secret, .kind = WORDS, .entry = {.rank = rank}};
+
+    snprintf(message.entry.text, sizeof(message.entry.text), "%s", text);
+    for (int peer = 0; peer < roll->world->size; peer++) {
+        if (peer != rank) {
+            send_to(roll, peer, &message);
+        }
+    }
+}
+
 static void keep_answer(k3_roll_entry_t *entries, const k3_roll_entry_t *answer)
 {
     k3_roll_entry_t *entry = &entries[answer->rank];
@@ -204,9 +217,18 @@ k3_roll_news_t k3_rollcall_read(k3_rollcall_t *roll, const k3_roll_entry_t *own,
             news.told = true;
         } else if (message.kind == WORKING) {
             news.working = true;
+        } else if (message.kind == WORDS && !roll->words.heard) {
+            roll->words = message.entry;
+            roll->words.heard = true;
+            roll->words.text[K3_ROLL_TEXT - 1] = '\0';
         }
     }
     return news;
+}
+
+const k3_roll_entry_t *k3_rollcall_words(const k3_rollcall_t *roll)
+{
+    return roll->words.heard ? &roll->words : NULL;
 }
 
 /* --- for people ------------------------------------------------------------------------------ */

@@ -46,6 +46,12 @@ void k3_rollcall_told(k3_rollcall_t *roll, int rank);
 /* Tells all others that this rank gets on with what they wait for. */
 void k3_rollcall_working(k3_rollcall_t *roll, int rank);
 
+/* Tells all others why this rank ends the job, just before it does. */
+void k3_rollcall_last_words(k3_rollcall_t *roll, int rank, const char *text);
+
+/* Who said so first, and what (text); NULL: nobody that was heard. Valid until the roll call is closed. */
+const k3_roll_entry_t *k3_rollcall_words(const k3_rollcall_t *roll);
+
 /* What has come. */
 typedef struct k3_roll_news {
     int  alarm_by; /* rank; -1: no alarm was among it */

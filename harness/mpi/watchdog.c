@@ -231,18 +231,23 @@ static void fire(const char *what, double idle)
 }
 
 /* A launcher that ends the job sends SIGTERM, and a second later SIGKILL: often because a rank has died, so
- * that one is named. Those that answer do their work and are no news. */
+ * that one is named, by its own last words where it had some. Those that answer do their work and are no news. */
 static void terminate(void)
 {
-    k3_roll_entry_t own;
-    roll_call_t     call;
-    char            text[REASON];
+    const k3_roll_entry_t *words;
+    k3_roll_entry_t        own;
+    roll_call_t            call;
+    char                   text[REASON];
 
     limit_life(ACTION_LIMIT);
     describe_own(&own, 0.0);
     write_state(&own, "ended by SIGTERM", text, sizeof(text));
     call_the_roll(LAST_ROLL_SECONDS, &own, &call);
-    if (call.entries != NULL && k3_rollcall_silent(call.entries, dog.world->size) > 0) {
+    words = roll != NULL ? k3_rollcall_words(roll) : NULL;
+    if (words != NULL) {
+        snprintf(text, sizeof(text), "rank %d (%s) ended the job: %s", words->rank,
+                 dog.world->host_of[words->rank], words->text);
+    } else if (call.entries != NULL && k3_rollcall_silent(call.entries, dog.world->size) > 0) {
         add_verdict(&call, text, sizeof(text));
     }
     if (call.tells) {
@@ -253,6 +258,13 @@ static void terminate(void)
     kill(getpid(), SIGTERM);
     sleep(ABORT_LIMIT);
     _exit(EXIT_TIMEOUT);
+}
+
+void k3_watchdog_last_words(const char *text)
+{
+    if (roll != NULL) {
+        k3_rollcall_last_words(roll, dog.world->rank, text);
+    }
 }
 
 void k3_watchdog_over(void)

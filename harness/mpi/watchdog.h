@@ -23,6 +23,10 @@ void        k3_watchdog_stop(void);
  * send when another rank has ended with an error, ends this rank without a word. */
 void k3_watchdog_over(void);
 
+/* This rank is about to end the job because of `text`: the others hear it, and the one that leaves the record writes it
+ * there. */
+void k3_watchdog_last_words(const char *text);
+
 /* Before MPI is started, where no watchdog can be: the process ends with exit code 4 when none has been
  * started within so many seconds. */
 void k3_watchdog_guard(double seconds);

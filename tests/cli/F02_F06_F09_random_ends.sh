@@ -67,3 +67,11 @@ expect_rc 0
 expect_good next.json 1
 cp kept.txt mapped.txt 2>/dev/null || : >mapped.txt
 check "memory is left: $(left | tr '\n' ' ')" [ -z "$(left)" ]
+
+# A rank that ends the job because of an error says so to the others before it goes: the record has the error and not
+# the signal that came of it.
+launch 4 run --model "tiny:E=16,K=3,H=128,L=128,I=128" --tokens 4 --nodes-as 2 --component pair --backend mooncake,deepep:ll --iters 3 \
+    --check every --timeout 8 --call-timeout 2 --fault skip:1:2 --out words.json
+expect_rc 1
+expect words.json '.cells[0] | .status == "failed" and (.reason | test("^rank [0-9] \\(.*\\) ended the job: local expert [0-9]+: rank [0-9] announced"))'
+expect words.json '.cells[1].status == "skipped"'
