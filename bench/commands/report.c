@@ -1,11 +1,11 @@
 /* k3bench report: records to a table, or to a file whose ending says what it is. */
-#include <string.h>
 #include <unistd.h>
 
 #include "bench/commands/command.h"
 #include "bench/commands/records.h"
 #include "bench/report/outputs.h"
 #include "harness/base/memory.h"
+#include "harness/base/text.h"
 
 static k3_status_t read_records(const k3_options_t *options, json_t *records, size_t *first,
                                 k3_error_t *err)
@@ -30,21 +30,14 @@ static k3_status_t read_records(const k3_options_t *options, json_t *records, si
     return err->status;
 }
 
-static bool ends_with(const char *path, const char *ending)
-{
-    size_t length = path != NULL ? strlen(path) : 0, tail = strlen(ending);
-
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 /* What would be passed over. */
 static k3_status_t check_format(const k3_options_t *options, k3_output_format_t format,
                                 bool two_sides, k3_error_t *err)
 {
     const char *path = k3_options_get(options, "output");
-    bool        rows = path == NULL ? format == K3_OUTPUT_CSV : ends_with(path, ".csv");
+    bool        rows = path == NULL ? format == K3_OUTPUT_CSV : k3_ends_with(path, ".csv");
 
-    if (two_sides && !ends_with(path, ".html")) {
+    if (two_sides && (path == NULL || !k3_ends_with(path, ".html"))) {
         return k3_fail(err, K3_ERR_USAGE,
                        "report: BASE -- NEW are held against each other on a page alone (-o "
                        "FILE.html); `compare BASE -- NEW` does it as text, Markdown or JSON");

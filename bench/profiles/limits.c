@@ -430,7 +430,7 @@ static k3_status_t check_window(const k3_profile_t *p, const k3_limit_facts_t *f
     uint64_t rows = k3_mul(k3_mul(f->max_tokens, f->ranks), places);
     uint64_t needed = k3_mul(2, k3_add(k3_mul(rows, 2 * (uint64_t)f->width), UINT64_C(2) << 20));
 
-    if (p->limits.window == 0 || f->generation == K3_GENERATION_K3 || needed <= p->limits.window) {
+    if (p->limits.window == 0 || lifted(p, f, K3_LIFT_WINDOW) || needed <= p->limits.window) {
         return K3_OK;
     }
     return refuse(p, f, err,

@@ -137,7 +137,8 @@ enum {
     K3_LIFT_WIDTHS = 1u << 1,     /* any width of 16-byte rows and whole scale groups; any I */
     K3_LIFT_NODE_SHAPE = 1u << 2, /* ranks_unit, ranks_per_node, ranks_one_node */
     K3_LIFT_EXPERTS = 1u << 3,
-    K3_LIFT_WEIGHTS = 1u << 4
+    K3_LIFT_WEIGHTS = 1u << 4,
+    K3_LIFT_WINDOW = 1u << 5 /* as large as is needed */
 };
 
 enum { K3_LIFTED_TOPK = 32 };
@@ -163,7 +164,7 @@ typedef struct k3_limits {
     uint64_t tokens;            /* M */
     uint32_t queue_depth;       /* 2 (M + 1) posts must fit; this many by default */
     uint32_t queue_depth_max;   /* what the depth can be raised to, generation k3 */
-    uint64_t window; /* bytes of both halves by default, generation k3 as many as are needed */
+    uint64_t window;            /* bytes of both halves */
     uint32_t experts, local_experts;
     uint32_t rm_unit;         /* R * M must be a multiple for fp8 (kept in k3) */
     bool     experts_divide;  /* E % R == 0 (kept in k3) */

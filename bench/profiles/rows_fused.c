@@ -125,7 +125,7 @@ static const k3_profile_t rows[] = {
      .buffers = 2, /* one for each direction */
      .buffer_formula = K3_BUFFER_WINDOW,
      .fault = K3_FAULT_WAIT,
-     .limits = {.lifted = K3_LIFTS | K3_LIFT_EXPERTS,
+     .limits = {.lifted = K3_LIFTS | K3_LIFT_EXPERTS | K3_LIFT_WINDOW,
                 .topk = 12,
                 .width_min = 512,
                 .width_max = 7168,

@@ -1,13 +1,12 @@
 #include "bench/report/outputs.h"
 
-#include <string.h>
-
 #include "bench/report/csv.h"
 #include "bench/report/html.h"
 #include "bench/report/markdown.h"
 #include "bench/report/metrics.h"
 #include "bench/report/table.h"
 #include "bench/report/trace.h"
+#include "harness/base/text.h"
 #include "harness/record/document.h"
 
 const char *const k3_output_format_names[] = {"text", "json", "csv", NULL};
@@ -90,12 +89,8 @@ static const struct ending {
 
 k3_status_t k3_output_write(const k3_output_t *o, const char *path, k3_error_t *err)
 {
-    size_t length = strlen(path);
-
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
-        size_t n = strlen(endings[i].text);
-
-        if (length > n && strcmp(path + length - n, endings[i].text) == 0) {
+        if (k3_ends_with(path, endings[i].text)) {
             return endings[i].fill != NULL ? k3_file_write(path, endings[i].fill, o, err)
                                            : write_merged(o, path, err);
         }

@@ -180,6 +180,11 @@ static const json_t *fastest_of_work(const json_t *cells, const json_t *one)
     return fastest;
 }
 
+static bool is_rival(const json_t *cell, const json_t *fastest)
+{
+    return cell != fastest && competes(cell) && same_work(cell, fastest);
+}
+
 /* Another one of its work takes the same time, as it is printed. */
 static bool has_equal(const json_t *cells, const json_t *fastest)
 {
@@ -188,8 +193,7 @@ static bool has_equal(const json_t *cells, const json_t *fastest)
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *cell = json_array_get(cells, i);
 
-        if (cell != fastest && competes(cell) && same_work(cell, fastest) &&
-            number_of(region_of(cell), "us") <= us + 0.05) {
+        if (is_rival(cell, fastest) && number_of(region_of(cell), "us") <= us + 0.05) {
             return true;
         }
     }
@@ -205,8 +209,7 @@ static void put_ties(const json_t *cells, const json_t *fastest, FILE *out)
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *cell = json_array_get(cells, i);
 
-        if (cell == fastest || !competes(cell) || !same_work(cell, fastest) ||
-            number_of(region_of(cell), "us") > high) {
+        if (!is_rival(cell, fastest) || number_of(region_of(cell), "us") > high) {
             continue;
         }
         if (found == 0) {

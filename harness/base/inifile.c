@@ -171,11 +171,12 @@ static char *next_line(char *buffer, int room, void *stream)
         return NULL;
     }
 
-    size_t length = (size_t)((indent ? stop_at_comment(start, stop) : stop) - start);
-
-    if (!check_line(reading, start, length, (size_t)room - 2 - indent)) {
+    if (!check_line(reading, start, (size_t)(stop - start), (size_t)room - 2 - indent)) {
         return NULL;
     }
+
+    size_t length = (size_t)((indent ? stop_at_comment(start, stop) : stop) - start);
+
     buffer[0] = ' ';
     memcpy(buffer + indent, start, length);
     memcpy(buffer + indent + length, "\n", 2);

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 size_t k3_append(char *text, size_t size, size_t used, const char *format, ...)
 {
@@ -19,4 +20,11 @@ size_t k3_append(char *text, size_t size, size_t used, const char *format, ...)
         return used;
     }
     return (size_t)wrote < size - used ? used + (size_t)wrote : size - 1;
+}
+
+bool k3_ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), tail = strlen(ending);
+
+    return length > tail && strcmp(text + length - tail, ending) == 0;
 }

@@ -139,10 +139,11 @@ static void send_to(const k3_rollcall_t *roll, int peer, const message_t *messag
     }
 }
 
-static void send_to_all(const k3_rollcall_t *roll, int rank, kind_t kind)
+static void send_to_all(const k3_rollcall_t *roll, int rank, kind_t kind, const char *text)
 {
     message_t message = {.secret = roll->secret, .kind = kind, .entry = {.rank = rank}};
 
+    snprintf(message.entry.text, sizeof(message.entry.text), "%s", text);
     for (int peer = 0; peer < roll->world->size; peer++) {
         if (peer != rank) {
             send_to(roll, peer, &message);
@@ -152,34 +153,27 @@ static void send_to_all(const k3_rollcall_t *roll, int rank, kind_t kind)
 
 void k3_rollcall_alarm(k3_rollcall_t *roll, int rank)
 {
-    send_to_all(roll, rank, ALARM);
+    send_to_all(roll, rank, ALARM, "");
 }
 
 void k3_rollcall_ask(k3_rollcall_t *roll, int rank)
 {
-    send_to_all(roll, rank, ASK);
+    send_to_all(roll, rank, ASK, "");
 }
 
 void k3_rollcall_told(k3_rollcall_t *roll, int rank)
 {
-    send_to_all(roll, rank, TOLD);
+    send_to_all(roll, rank, TOLD, "");
 }
 
 void k3_rollcall_working(k3_rollcall_t *roll, int rank)
 {
-    send_to_all(roll, rank, WORKING);
+    send_to_all(roll, rank, WORKING, "");
 }
 
 void k3_rollcall_last_words(k3_rollcall_t *roll, int rank, const char *text)
 {
-    message_t message = {.secret = roll->secret, .kind = WORDS, .entry = {.rank = rank}};
-
-    snprintf(message.entry.text, sizeof(message.entry.text), "%s", text);
-    for (int peer = 0; peer < roll->world->size; peer++) {
-        if (peer != rank) {
-            send_to(roll, peer, &message);
-        }
-    }
+    send_to_all(roll, rank, WORDS, text);
 }
 
 static void keep_answer(k3_roll_entry_t *entries, const k3_roll_entry_t *answer)

@@ -452,6 +452,7 @@ static void test_file_with_lists_over_lines(void **state)
     expect_line_refused("tokens = 1,\n2,\n", ":1: the list ends with a comma, nothing follows it");
     expect_line_refused("\ntokens = 1, ; two\n[cell]\nmodel = x\n",
                         ":2: the list ends with a comma, nothing follows it");
+    expect_line_refused("tokens = 1,\n2 ; \x1b[31m\n", ":2: byte 0x1b in column 5");
     expect_line_refused("tokens = 1,\n\nmodel = k\n",
                         ":3: the list of line 1 ends with a comma, but this line is an option");
     expect_line_refused("tokens = 1,\nmax-tokens=2\n", ":2: the list of line 1 ends with a comma");

@@ -35,9 +35,20 @@ static void test_cut(void **state)
     assert_string_equal(guard, "guard");
 }
 
+static void test_ending(void **state)
+{
+    (void)state;
+    assert_true(k3_ends_with("a.html", ".html"));
+    assert_false(k3_ends_with(".html", ".html"));
+    assert_false(k3_ends_with("a.htm", ".html"));
+    assert_false(k3_ends_with("a.html.md", ".html"));
+    assert_false(k3_ends_with("", ".html"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_append), cmocka_unit_test(test_cut)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_append), cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_ending)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
